@@ -1,0 +1,124 @@
+"""Where generated code runs. It never runs in this process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import JsonValue
+
+Status = Literal["ok", "raised", "timeout", "killed", "bad_result", "no_function"]
+"""How a call ended.
+
+- `ok`: it returned a JSON value.
+- `raised`: the module or the function raised; `error_type` and `error` say what.
+- `timeout`: it ran past `Limits.wall_s` and was killed.
+- `killed`: it exited, crashed, or ran into another limit; `error` says which.
+- `bad_result`: what it returned is not strict JSON, or is larger than `Limits.result_bytes`.
+- `no_function`: the module has no function of that name.
+"""
+
+Isolation = Literal["bubblewrap", "none"]
+"""`none` only for the explicit `unsafe-subprocess`; recorded wherever a result is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one call may use."""
+
+    wall_s: float = 10.0
+    """Seconds of wall time, then SIGKILL for everything in the box."""
+    cpu_s: int = 5
+    """Seconds of CPU time."""
+    memory_bytes: int = 1 << 30
+    """Address space."""
+    file_bytes: int = 16 << 20
+    """Largest file it may write."""
+    open_files: int = 64
+    processes: int = 64
+    result_bytes: int = 1 << 20
+    """The JSON result; a larger one is `bad_result`."""
+    output_bytes: int = 64 << 10
+    """Each of stdout and stderr; the rest is dropped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a call did. A tool that raises is a result, not an exception of ours."""
+
+    status: Status
+    value: JsonValue = None
+    error_type: str = ""
+    """Name of the exception's class, with `raised`."""
+    error: str = ""
+    """The exception's text, or what went wrong; at most 2,000 characters."""
+    traceback: str = ""
+    """Only frames of the tool's own module; at most 4,000 characters."""
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    """Wall time from request to result."""
+    isolation: Isolation = "bubblewrap"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the probe's report."""
+
+    name: str
+    ok: bool
+    detail: str
+    """What was seen; when not ok also what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a probe found by starting a real box and looking out from inside."""
+
+    isolation: Isolation
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether generated code may be run."""
+        return all(finding.ok for finding in self.findings)
+
+
+class Sandbox(Protocol):
+    """Runs one function of one module. `tests/sandbox/sandbox_contract.py` defines it."""
+
+    isolation: Isolation
+
+    async def call(
+        self,
+        source: str,
+        function: str,
+        args: Mapping[str, Any],
+        *,
+        limits: Limits = ...,
+        files: Mapping[str, Path] | None = None,
+    ) -> Outcome:
+        """Load `source` as a module and call `function(**args)` once, in a fresh box.
+
+        Args:
+            source: A Python module. Compiled and run inside the box only.
+            function: Name of the function in it.
+            args: JSON values, passed by keyword.
+            limits: What the call may use.
+            files: Host files shown read-only in the box as `/data/NAME`.
+
+        Returns:
+            How the call ended. Never raises for what the code did.
+
+        Raises:
+            SandboxUnavailable: If the box could not be started.
+        """
+        ...
+
+    async def probe(self) -> Report:
+        """Start a real box, look out from inside, and say what was found."""
+        ...
+
+    async def close(self) -> None:
+        """End what is still running. Idempotent."""
+        ...
