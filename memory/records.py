@@ -1,7 +1,7 @@
 """The four kinds of records of the dual memory: tools, expert agents, lessons and runs.
 
-Content is immutable: an edit is a new record that `supersedes` the old one. Only `status` changes, and
-each change is logged with its reason. Uses and wins are counted from `runs`, never kept here.
+Content is immutable: an edit is a new record that `supersedes` the old one. Only `status` changes,
+and each change is logged with its reason. Uses and wins are counted from `runs`, never kept here.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ Kind = Literal["tool", "agent"]
 Status = Literal["candidate", "active", "superseded", "quarantined", "retired"]
 """Life of an asset or a lesson.
 
-- `candidate`: made and tested in a run that has no verdict yet; recruitable, ranked below active ones.
+- `candidate`: made and tested in a run that has no verdict yet; recruitable, below active ones.
 - `active`: kept.
 - `superseded`: a newer version took its place.
 - `quarantined`: faulted, or fails its cases in this environment; not recruited.
@@ -36,7 +36,7 @@ Verdict = Literal["success", "failure", "abstained"]
 
 
 def stable_id(*parts: object) -> str:
-    """Return the UUIDv5 of `parts`: the same content has the same id, so a repeated write is one record."""
+    """Return the UUIDv5 of `parts`: the same content has the same id, and is one record."""
     return str(uuid.uuid5(NAMESPACE, json.dumps(parts, sort_keys=True, default=str)))
 
 
@@ -172,8 +172,8 @@ class ExperienceRecord(Base):
 
     @property
     def id(self) -> str:
-        """UUIDv5 of scope, text and run."""
-        text = (self.title, self.description, self.applies_when, self.knowledge)
+        """UUIDv5 of namespace, scope, outcome, run and text."""
+        text = (self.outcome, self.title, self.description, self.applies_when, self.knowledge)
         return stable_id("experience", self.namespace, self.scope, self.run_id, *text)
 
     @property

@@ -12,7 +12,8 @@ COLLECTIONS: Final[tuple[Collection, ...]] = ("tools", "agents", "experiences", 
 Where = Mapping[str, str | Sequence[str]]
 """Field → value it must equal, or values of which it must equal one. All must hold.
 
-A field that holds a list matches when any of its items does. Only fields in `INDEXED` can be asked for.
+A field that holds a list matches when any of its items does. Only fields in `INDEXED` can be asked
+for.
 """
 
 INDEXED: Final[Mapping[Collection, tuple[str, ...]]] = {
@@ -31,9 +32,12 @@ class Record:
     id: str
     """A UUID in canonical text form."""
     vector: Sequence[float]
-    """Embedding of the record's card; length `dim` of the store."""
+    """Embedding of the record's card. The first one written fixes the length for its collection.
+
+    It comes back with unit length, to single precision.
+    """
     payload: Mapping[str, Any]
-    """JSON values only."""
+    """JSON values only; they come back exactly as they were, whatever their size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +53,25 @@ class Hit:
 class MemoryStore(Protocol):
     """Keeps records. `tests/memory/store_contract.py` is the full definition.
 
-    Every method may raise `StoreUnavailable` when the store does not answer, and nothing was written then.
+    Every method may raise `StoreUnavailable` when the store does not answer: nothing was written
+    then. Another `StoreError` when it cannot be opened, read or written; `ValueError` for a `where`
+    that asks for a field outside `INDEXED`. One store may be used from several event loops, one
+    after the other.
     """
 
     async def put(self, collection: Collection, records: Sequence[Record]) -> None:
-        """Write records; one with the same id is replaced. Durable when it returns."""
+        """Write records; one with the same id is replaced.
+
+        When it returns, the records survive the death of the process.
+
+        Raises:
+            ValueError: If an id is not a UUID.
+            StoreMismatch: If a vector's length is not that of the collection.
+        """
         ...
 
     async def get(self, collection: Collection, ids: Sequence[str]) -> list[Record]:
-        """Return those of `ids` that exist, in the order asked for."""
+        """Return those of `ids` that exist, in the order asked for; what is no UUID does not."""
         ...
 
     async def search(
@@ -100,6 +114,14 @@ class MemoryStore(Protocol):
         """Return for each value of an indexed field how many records hold it, exactly."""
         ...
 
+    async def read_manifest(self) -> Mapping[str, Any] | None:
+        """Return what `write_manifest` left, `None` for a new store."""
+        ...
+
+    async def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Keep what the store was made with (see `memory.manifest`), replacing what was there."""
+        ...
+
     async def close(self) -> None:
-        """Flush and let go of the store. Idempotent."""
+        """Flush and let go of the store. Idempotent; any other call opens it anew."""
         ...

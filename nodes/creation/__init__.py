@@ -1,0 +1,50 @@
+"""The making of a tool: a sub-graph of its own.
+
+gather_knowledge → choose_inputs ∥ write_code → check_drafts → register, or write_code again.
+"""
+
+from typing import Any
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from ...graph.context import Context
+from ..desk import Resources
+from .check import check_drafts
+from .gather import gather_knowledge
+from .register import register
+from .state import CreationState
+from .write import choose_inputs, write_code
+
+__all__ = ["CreationState", "build_creation"]
+
+
+def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, Any]":
+    """Return the compiled sub-graph."""
+
+    def bound(step: Any) -> Any:
+        async def node(state: CreationState, runtime: Runtime[Context]) -> dict[str, Any]:
+            update: dict[str, Any] = await step(state, runtime, resources=resources)
+            return update
+
+        return node
+
+    def after_check(state: CreationState, runtime: Runtime[Context]) -> str:
+        if state["chosen"]:
+            return "register"
+        # Without inputs no case can be confirmed, however often the code is written.
+        spent = state["round"] >= Context.of(runtime.context).debug_rounds or not state["inputs"]
+        return END if spent else "write_code"
+
+    graph = StateGraph(CreationState, context_schema=Context)
+    for step in (gather_knowledge, choose_inputs, write_code, check_drafts, register):
+        graph.add_node(step.__name__, bound(step))
+    graph.add_edge(START, "gather_knowledge")
+    graph.add_edge("gather_knowledge", "choose_inputs")
+    graph.add_edge("gather_knowledge", "write_code")
+    graph.add_edge("choose_inputs", "check_drafts")
+    graph.add_edge("write_code", "check_drafts")
+    graph.add_conditional_edges("check_drafts", after_check, ["register", "write_code", END])
+    graph.add_edge("register", END)
+    return graph.compile(name="create_tool")

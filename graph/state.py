@@ -1,0 +1,169 @@
+"""What travels between nodes: plain JSON values, and ids of what is big."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+
+def gather(old: list[Any] | None, new: "list[Any] | Mapping[str, list[Any]] | None") -> list[Any]:
+    """Reducer: append. `None` starts afresh, so that a thread can be used for another task; `{"all": […]}` replaces."""
+    if new is None:
+        return []
+    return list(new["all"]) if isinstance(new, Mapping) else [*(old or []), *new]
+
+
+class Wanted(TypedDict):
+    """A need: the wanted card of a tool or an expert, and who wants it."""
+
+    kind: Literal["tool", "agent"]
+    name: str
+    description: str
+    input: str
+    """Parameters as `name: type, …`; tools only."""
+    output: str
+    subtasks: list[str]
+    """Ids of the sub-tasks that want it; near-identical needs are merged."""
+
+
+class SubTask(TypedDict):
+    """One step of the plan."""
+
+    id: str
+    goal: str
+    depends_on: list[str]
+    expert: str
+    """Wanted card of its expert; empty for none."""
+    tools: list[str]
+    """Wanted cards of its tools."""
+
+
+class Decision(TypedDict):
+    """How one need was met, with what it takes to answer "why was this (not) reused?"."""
+
+    need: Wanted
+    outcome: Literal["recruited", "created", "none"]
+    asset_id: str
+    asset_name: str
+    score: float | None
+    """Cosine of the best candidate; `None` when there was none."""
+    delta: float
+    candidates: list[dict[str, Any]]
+    """Best first: id, name, version, score, status, uses, wins."""
+    runner_up: str
+    why: str
+    record: dict[str, Any] | None
+    """What was created, whole: in a frozen run (`evolve=False`) it is nowhere else."""
+
+
+class Result(TypedDict):
+    """What came of one sub-task."""
+
+    subtask: str
+    goal: str
+    result: str
+    partial: bool
+    """True when the step cap or an error ended it; those that depend on it are told."""
+    calls: list[dict[str, Any]]
+    """Tool calls in order: tool, args, value or error, seconds."""
+    expert_id: str
+    lessons: list[str]
+    """Ids of the lessons that were shown."""
+
+
+class Spent(TypedDict):
+    """Usage of one stage."""
+
+    stage: str
+    direction: Literal["forward", "backward"]
+    calls: int
+    prompt: int
+    completion: int
+    seconds: float
+
+
+class Input(TypedDict, total=False):
+    """What a run is given: a task, or a conversation whose last human message is the task."""
+
+    task: str
+    """What is to be done, in plain words."""
+    messages: Annotated[list[AnyMessage], add_messages]
+    """A conversation; a last human message is the task."""
+    files: list[str]
+    """Paths of files that belong to the task."""
+    correction: "Correction | None"
+    """A person's verdict on an earlier run; given instead of a task."""
+
+
+class Correction(TypedDict):
+    """What a person says of an earlier run."""
+
+    run_id: str
+    right: bool
+    because: str
+
+
+class Judgement(TypedDict):
+    """A verdict with its reasons."""
+
+    verdict: Literal["success", "failure", "abstained"]
+    by: Literal["judge", "checker", "person"]
+    evidence: str
+    reason: str
+    transient: bool
+    """Whether passing trouble kept it from being judged: nothing is learned then."""
+    subtasks: list[dict[str, Any]]
+    """Per sub-task: id, ok, critique."""
+    faults: list[dict[str, Any]]
+    """Per faulted asset: id, name, why, and a case if one was given."""
+
+
+class State(Input, total=False):
+    """State of one run. Nodes return updates; nothing edits it in place."""
+
+    run_id: str
+    started: float
+    """Unix time of the start, seconds."""
+    lessons: list[dict[str, Any]]
+    """Agent experience recalled for the plan: id, text, score."""
+    plan: list[SubTask]
+    needs: list[Wanted]
+    decisions: Annotated[list[Decision], gather]
+    creations: Annotated[list[dict[str, Any]], gather]
+    """Creation trajectories, each with the id of what came of it."""
+    results: Annotated[list[Result], gather]
+    answer: str
+    verdict: str
+    """`success`, `failure` or `abstained`; empty when the run was not judged."""
+    judgement: Judgement | None
+    kept: list[dict[str, Any]]
+    """What `evolve_assets` did: id, name, kind, from and to status, reason."""
+    learned: list[dict[str, Any]]
+    """Lessons written, and lessons confirmed: id, title, scope, new."""
+    ledger: Annotated[list[Spent], gather]
+
+
+class NeedState(TypedDict):
+    """What `select_or_create_asset` gets: one need."""
+
+    run_id: str
+    need: Wanted
+    goal: str
+    """Goal of the first sub-task that wants it."""
+    task: str
+    files: list[str]
+
+
+class SubTaskState(TypedDict):
+    """What `act` gets: one sub-task with what it builds on."""
+
+    run_id: str
+    task: str
+    subtask: SubTask
+    alone: bool
+    """Whether it is the plan's only sub-task: then it works on the task's own words."""
+    before: list[Result]
+    decisions: list[Decision]
+    files: list[str]

@@ -1,0 +1,87 @@
+"""Keeps the record of a run: the evidence that everything learned points back to."""
+
+import time
+from collections import defaultdict
+from typing import Any
+
+from ..graph.state import Spent, State
+from ..memory.records import RunRecord
+from .desk import Desk
+
+
+async def record_run(desk: Desk, state: State) -> RunRecord:
+    """Write the run as it stands; the same run again replaces it."""
+    earlier = await desk.memory.get("run", state["run_id"])
+    judgement = state.get("judgement")
+    verdict = state.get("verdict") or "none"
+    used = used_ids(state)
+    faulted = {fault["id"] for fault in judgement["faults"]} if judgement else set()
+    shown = sorted(
+        {lesson["id"] for lesson in state["lessons"]}
+        | {key for r in state["results"] for key in r["lessons"]}
+    )
+    lessons = shown or list(earlier.lessons if earlier else ())
+    record = RunRecord(
+        id=state["run_id"],
+        task=state["task"],
+        mode=desk.context.mode if earlier is None else earlier.mode,
+        model=desk.context.model or desk.resources.settings.model,
+        namespace=desk.context.namespace,
+        status="partial" if any(result["partial"] for result in state["results"]) else "done",
+        plan=[dict(subtask) for subtask in state["plan"]],
+        decisions=[{**decision, "record": None} for decision in state["decisions"]],
+        results=[dict(result) for result in state["results"]],
+        creations=state["creations"],
+        answer=state["answer"],
+        verdict=verdict,  # type: ignore[arg-type]  # a verdict or "none"
+        verdict_by=judgement["by"] if judgement else "",
+        critique=dict(judgement) if judgement else {},
+        assets=tuple(used),
+        won=tuple(key for key in used if key not in faulted)
+        if verdict in ("success", "failure")
+        else (),
+        lessons=tuple(lessons),
+        helped=tuple(lessons) if verdict == "success" else (),
+        learned=tuple(item["id"] for item in state["learned"]),
+        transient=judgement["reason"] if judgement and judgement["transient"] else "",
+        tokens=totals(state["ledger"]) or (earlier.tokens if earlier else {}),
+        seconds=_seconds(state) if state["started"] else (earlier.seconds if earlier else {}),
+        **({"created_at": earlier.created_at} if earlier else {}),
+    )
+    await desk.memory.put(record)
+    return record
+
+
+def used_ids(state: State) -> list[str]:
+    """Return the ids of the assets that were really used: tools called, experts at work."""
+    called = {call["tool"] for result in state["results"] for call in result["calls"]}
+    experts = {result["expert_id"] for result in state["results"]}
+    return sorted(
+        {
+            one["asset_id"]
+            for one in state["decisions"]
+            if one["asset_id"] and (one["asset_id"] in experts or one["asset_name"] in called)
+        }
+    )
+
+
+def totals(ledger: list[Spent]) -> dict[str, dict[str, int]]:
+    """Sum up the ledger: calls, prompt and completion tokens per stage, and for both directions."""
+    sums: dict[str, dict[str, int]] = defaultdict(
+        lambda: {"calls": 0, "prompt": 0, "completion": 0}
+    )
+    for line in ledger:
+        for key in (line["stage"], line["direction"]):
+            sums[key]["calls"] += line["calls"]
+            sums[key]["prompt"] += line["prompt"]
+            sums[key]["completion"] += line["completion"]
+    return dict(sums)
+
+
+def _seconds(state: State) -> dict[str, Any]:
+    spent = {"total": round(time.time() - state["started"], 2)}
+    for direction in ("forward", "backward"):
+        spent[f"{direction}_model"] = round(
+            sum(line["seconds"] for line in state["ledger"] if line["direction"] == direction), 2
+        )
+    return spent

@@ -1,0 +1,149 @@
+"""Agreement of independent implementations: where expected values come from when nobody knows them.
+
+Compare CodeT (arXiv 2207.10397), which ranks code by the tests it passes and the peers that pass the
+same ones. Here values are compared, on the host, and only truly different implementations count.
+"""
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...sandbox import Outcome
+
+RELATIVE: Final = 1e-9
+ABSOLUTE: Final = 1e-9
+"""Two floats are the same up to these: order of summation is no disagreement."""
+EXPECTED_ERROR: Final = "ValueError"
+"""The one way in which a tool may refuse its input."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What the implementations made of one input."""
+
+    args: Mapping[str, Any]
+    agreed: Outcome | None
+    """The outcome that most of them share; `None` when contested."""
+    voters: int
+    """How many different implementations share it."""
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes are the same: equal values, or both refuse the input."""
+    if one.status == "ok" and other.status == "ok":
+        return equal(one.value, other.value)
+    return refuses(one) and refuses(other)
+
+
+def refuses(outcome: Outcome) -> bool:
+    """Whether the input was refused as agreed, by a `ValueError`."""
+    return outcome.status == "raised" and outcome.error_type == EXPECTED_ERROR
+
+
+def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:  # noqa: ANN401 - JSON
+    """Whether two JSON values are equal, numbers up to a relative 1e-9 or the absolute tolerance.
+
+    A bool never equals a number; `3` equals `3.0`; the order of keys does not matter.
+    """
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return (
+            math.isclose(one, other, rel_tol=RELATIVE, abs_tol=max(tolerance, ABSOLUTE))
+            if one != other
+            else True
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            equal(a, b, tolerance) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            equal(one[key], other[key], tolerance) for key in one
+        )
+    return type(one) is type(other) and bool(one == other)
+
+
+def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
+    """Return what at least two implementations, and more than agree on anything else, make of one input.
+
+    Args:
+        args: The input.
+        outcomes: One for each *different* implementation. Those that neither return nor refuse do not count.
+    """
+    groups: list[list[Outcome]] = []
+    for outcome in outcomes:
+        if outcome.status != "ok" and not refuses(outcome):
+            continue
+        group = next((group for group in groups if same(group[0], outcome)), None)
+        if group is None:
+            groups.append([outcome])
+        else:
+            group.append(outcome)
+    groups.sort(key=len, reverse=True)
+    second = len(groups[1]) if len(groups) > 1 else 0
+    if not groups or len(groups[0]) < 2 or len(groups[0]) == second:  # noqa: PLR2004 - two make an agreement
+        return Vote(args, None, 0)
+    return Vote(args, groups[0][0], len(groups[0]))
+
+
+def normal_form(source: str) -> str:
+    """Return the source without docstrings, annotations, comments, layout and own names.
+
+    Two drafts with the same normal form are one opinion, not two.
+
+    Raises:
+        SyntaxError: If the source is not Python.
+    """
+    tree = _Normaliser().visit(ast.parse(source))
+    return ast.dump(tree)
+
+
+class _Normaliser(ast.NodeTransformer):
+    """Renames what the module defines in order of appearance, and drops what does not run."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                self._own(inner.name)
+            elif isinstance(inner, ast.arg):
+                self._own(inner.arg)
+            elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                self._own(inner.id)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self._names[node.name]
+        node.returns = None
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.arg, node.annotation = self._names[node.arg], None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.Pass()
+        return self.generic_visit(
+            ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno)
+        )
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self._names.get(node.id, node.id)
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """The words of an error are no opinion about the result."""
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = []
+        return self.generic_visit(node)
+
+    def _own(self, name: str) -> None:
+        self._names.setdefault(name, f"n{len(self._names)}")

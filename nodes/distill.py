@@ -1,0 +1,168 @@
+"""Node: write down what was learned. Success is generalised, failure diagnosed, and how tools were made
+becomes tool experience. Passing trouble and abstentions teach nothing.
+"""
+
+from typing import Any, Final, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from ..errors import ModelError
+from ..graph.context import Context
+from ..graph.state import State
+from ..memory.records import ExperienceRecord, card
+from ..models.chat import Sampling
+from ..prompts.load import load_prompt
+from .chronicle import record_run
+from .desk import Desk, Resources
+from .evaluate import work_of
+
+MAX_TOOL_LESSONS: Final = 3
+"""Creation trajectories of one run that are distilled."""
+WRITING: Final = Sampling(temperature=0.2, max_tokens=300)
+STORY_CHARS: Final = 1_500
+
+Scope = Literal["agent", "tool"]
+Outcome = Literal["success", "failure"]
+
+
+class LessonReply(BaseModel):
+    """The shape that the lesson prompts ask for."""
+
+    title: str = Field(min_length=1, max_length=200)
+    description: str = Field(min_length=1, max_length=1000)
+    applies_when: str = Field(min_length=1, max_length=1000)
+    knowledge: str = Field(min_length=1, max_length=2000)
+
+
+async def distill(
+    state: State, runtime: Runtime[Context], *, resources: Resources
+) -> dict[str, Any]:
+    """Draw lessons, and complete the record of the run.
+
+    A later verdict on the same run supersedes what the earlier one taught. Trouble with the model here
+    costs the lessons, not the run.
+
+    Raises:
+        StoreError: If the memory cannot be written.
+    """
+    desk = Desk.of(runtime, resources, "distill", "backward")
+    judgement = state["judgement"]
+    learned: list[dict[str, Any]] = []
+    if judgement and judgement["by"] == "person":
+        await _unlearn(desk, state)
+    if judgement and judgement["verdict"] != "abstained" and not judgement["transient"]:
+        try:
+            learned = await _learn(desk, state, judgement["verdict"])
+        except ModelError as exc:
+            desk.tell("not_distilled", why=str(exc))
+    desk.tell("learned", lessons=learned)
+    ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})  # type: ignore[typeddict-item]
+    record = await record_run(desk, ended)
+    desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
+    return {"learned": learned, "correction": None, "ledger": desk.ledger}
+
+
+async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, Any]]:
+    learned = []
+    arm = desk.context.arm
+    if arm.use_agent_experience:
+        confirmed = _confirmed(state, desk) if verdict == "success" else None
+        learned.append(confirmed or await _agent_lesson(desk, state, verdict))
+    if arm.use_tool_experience:
+        for creation in state["creations"][:MAX_TOOL_LESSONS]:
+            if creation["drafts"]:
+                learned.append(await _tool_lesson(desk, state, creation))
+    return learned
+
+
+def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
+    """Return the lesson that this success only confirms: it was followed, it is about this, and nothing new was made.
+
+    It gets the run as further evidence; a reworded twin would only crowd the memory.
+    """
+    if any(decision["outcome"] == "created" for decision in state["decisions"]):
+        return None
+    close = [
+        lesson for lesson in state["lessons"] if lesson["score"] >= desk.memory.calibration.delta
+    ]
+    if not close:
+        return None
+    return {"id": close[0]["id"], "title": close[0]["title"], "scope": "agent", "new": False}
+
+
+async def _agent_lesson(desk: Desk, state: State, verdict: Outcome) -> dict[str, Any]:
+    told = {
+        "task": state["task"],
+        "work": work_of(state)[:STORY_CHARS],
+        "answer": state["answer"][:500],
+    }
+    if verdict == "success":
+        messages = load_prompt("generalise").messages(**told)
+    else:
+        judgement = state["judgement"]
+        critiques = (
+            [item["critique"] for item in judgement["subtasks"] if not item["ok"]]
+            if judgement
+            else []
+        )
+        why = "\n".join([judgement["reason"] if judgement else "", *critiques])
+        messages = load_prompt("diagnose_run").messages(**told, why=why)
+    return await _keep(desk, state, await _write(desk, messages), "agent", verdict)
+
+
+async def _tool_lesson(desk: Desk, state: State, creation: dict[str, Any]) -> dict[str, Any]:
+    made = bool(creation["asset_id"])
+    messages = load_prompt("tool_lesson").messages(
+        need=card(creation["need"]["name"], creation["need"]["description"]),
+        story=_story(creation),
+        outcome=f"made after {creation['rounds']} rounds"
+        if made
+        else f"not made: {creation['outcome']}",
+    )
+    return await _keep(
+        desk, state, await _write(desk, messages), "tool", "success" if made else "failure"
+    )
+
+
+async def _write(desk: Desk, messages: Any) -> LessonReply:
+    return await desk.structured("distiller", messages, LessonReply, WRITING)
+
+
+async def _keep(
+    desk: Desk, state: State, reply: LessonReply, scope: Scope, outcome: Outcome
+) -> dict[str, Any]:
+    record = ExperienceRecord(
+        scope=scope,
+        outcome=outcome,
+        run_id=state["run_id"],
+        namespace=desk.context.namespace,
+        **reply.model_dump(),
+    )
+    key, new = await desk.memory.remember(record)
+    return {"id": key, "title": record.title, "scope": scope, "new": new}
+
+
+async def _unlearn(desk: Desk, state: State) -> None:
+    """A person's verdict supersedes what the run's earlier verdict taught."""
+    where = {"run_id": state["run_id"], "status": "active"}
+    for lesson in await desk.memory.list("experience", where=where):
+        await desk.memory.set_status(
+            "experience",
+            lesson.id,
+            "superseded",
+            "a person judged the run anew",
+            run_id=state["run_id"],
+        )
+
+
+def _story(creation: dict[str, Any]) -> str:
+    """Return how a tool was made: what failed in each round, and the code at the end."""
+    lines = []
+    for draft in creation["drafts"]:
+        if draft["role"] == "tool":
+            said = "; ".join(draft["problems"][:2])[:300] or "passed all confirmed cases"
+            lines.append(f"Round {draft['round']}: {said}")
+    final = creation["drafts"][-1]["source"] if creation["drafts"] else ""
+    body = "\n".join(line for line in final.splitlines() if line.strip())
+    return "\n".join([*lines, "Code:", body])[:STORY_CHARS]

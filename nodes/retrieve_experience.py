@@ -1,0 +1,134 @@
+"""Node: settle what the task is, and recall the lessons that should steer its plan."""
+
+import asyncio
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from langgraph.runtime import Runtime
+
+from ..errors import InputError
+from ..graph.context import Context
+from ..graph.state import State
+from ..memory.records import ExperienceRecord
+from .desk import MAX_FILE_BYTES, Desk, Resources
+
+MAX_TASK_CHARS: Final = 200_000
+"""About what the larger context windows hold; longer input belongs in a file."""
+
+
+async def retrieve_experience(
+    state: State, runtime: Runtime[Context], *, resources: Resources
+) -> dict[str, Any]:
+    """Start a run: check its input, clear what an earlier run left on the thread, recall lessons.
+
+    Raises:
+        InputError: If there is no task, or a file cannot be used.
+        StoreError: If the memory cannot be read.
+    """
+    desk = Desk.of(runtime, resources, "retrieve_experience")
+    task = task_of(state)
+    await asyncio.to_thread(check_files, state.get("files") or [])
+    lessons = await recall_lessons(desk, task, "agent", desk.context.lessons_for_planning)
+    run_id = str(uuid.uuid4())
+    desk.tell("started", run_id=run_id, task=task, lessons=lessons)
+    fresh = dict.fromkeys(("decisions", "creations", "results", "ledger"))
+    return fresh | {
+        "run_id": run_id,
+        "started": time.time(),
+        "task": task,
+        "lessons": lessons,
+        "plan": [],
+        "needs": [],
+        "answer": "",
+        "verdict": "",
+        "judgement": None,
+        "kept": [],
+        "learned": [],
+    }
+
+
+def task_of(state: State) -> str:
+    """Return the task: the conversation's last message if a person wrote it, else `task`.
+
+    Raises:
+        InputError: If it is empty, too long or not text.
+    """
+    messages = state.get("messages") or []
+    spoken = messages[-1].text if messages and messages[-1].type == "human" else ""
+    return check_task(spoken or state.get("task") or "")
+
+
+def check_task(task: str) -> str:
+    """Return the task without the white space around it.
+
+    Raises:
+        InputError: If it is empty, too long or not text.
+    """
+    task = task.strip()
+    if not task:
+        raise InputError("The task is empty.", hint='Say what to do, as in: mem2evolve run "…"')
+    if len(task) > MAX_TASK_CHARS:
+        raise InputError(
+            f"The task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken.",
+            hint="Put the long part into a file and give it with --file.",
+        )
+    strange = [
+        char
+        for char in task
+        if (ord(char) < 32 and char not in "\n\r\t") or "\ud800" <= char <= "\udfff"
+    ]  # noqa: PLR2004 - below the space
+    if strange:
+        raise InputError(
+            f"The task holds {len(strange)} characters that are no text, the first is {strange[0]!r}.",
+            hint="Give binary data as a file with --file.",
+        )
+    return task
+
+
+def check_files(paths: list[str]) -> None:
+    """Refuse files that cannot be read.
+
+    Raises:
+        InputError: Names the first such file and why.
+    """
+    for text in paths:
+        path = Path(text)
+        try:
+            if not path.is_file():
+                what = "is a folder" if path.is_dir() else "does not exist"
+                raise InputError(f"File {text!r} {what}.", hint="Check the path given with --file.")
+            size = path.stat().st_size
+            if size > MAX_FILE_BYTES:
+                raise InputError(
+                    f"File {text!r} has {size / 1e6:.0f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB are taken.",
+                    hint="Give a smaller part of it.",
+                )
+            if not os.access(path, os.R_OK):
+                raise InputError(f"File {text!r} cannot be read.", hint="Check its permissions.")
+        except (OSError, ValueError) as exc:
+            raise InputError(
+                f"File {text!r} cannot be read: {exc}.", hint="Check the path."
+            ) from exc
+
+
+async def recall_lessons(desk: Desk, query: str, scope: Any, limit: int) -> list[dict[str, Any]]:
+    """Return lessons as JSON, best first; none when the run's settings say so."""
+    wanted = (
+        desk.context.arm.use_agent_experience
+        if scope == "agent"
+        else desk.context.arm.use_tool_experience
+    )
+    if not wanted or limit == 0:
+        return []
+    found = await desk.memory.recall_lessons(
+        query, scope=scope, k=limit, namespace=desk.context.namespace
+    )
+    return [_shown(record, score) for record, score in found]
+
+
+def _shown(record: ExperienceRecord, score: float) -> dict[str, Any]:
+    text = f"{record.applies_when.rstrip('.')}: {record.knowledge}"
+    return {"id": record.id, "title": record.title, "text": text, "score": round(score, 3)}

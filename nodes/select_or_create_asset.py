@@ -1,0 +1,233 @@
+"""Node: meet one need. Recruit the best asset if it fits, otherwise make one: the capability boundary moves."""
+
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from ..errors import ModelReplyError
+from ..graph.context import Context
+from ..graph.state import Decision, NeedState, Wanted
+from ..memory.recall import Calibration, Candidate, Need
+from ..memory.records import AgentRecord, StatusChange, card
+from ..prompts.load import load_prompt
+from .desk import Desk, Resources, bullet_lessons
+from .retrieve_experience import recall_lessons
+from .toolbox.registry import keep_builtins
+
+ONE_OFF = "one-off"
+"""A need that says this may be met by the built-in `python`, which would otherwise meet every need."""
+
+
+class FitReply(BaseModel):
+    """The shape `prompts/fit.yaml` asks for."""
+
+    why: str
+    fits: int = Field(ge=0)
+
+
+class ExpertReply(BaseModel):
+    """The shape `prompts/agent.yaml` asks for."""
+
+    strategy: str = Field(min_length=1)
+
+
+async def select_or_create_asset(
+    state: NeedState,
+    runtime: Runtime[Context],
+    *,
+    resources: Resources,
+    creation: "CompiledStateGraph[Any, Any, Any, Any]",
+) -> dict[str, Any]:
+    """Decide how one need is met, and meet it.
+
+    Raises:
+        ModelUnavailable: If the model cannot be reached.
+        SandboxUnavailable: If a tool has to be made and code cannot be run.
+        StoreError: If the memory cannot be read or written.
+    """
+    desk = Desk.of(runtime, resources, "select_or_create_asset")
+    need = state["need"]
+    await keep_builtins(resources, desk.context.namespace)
+    wanted = Need(kind=need["kind"], name=need["name"], description=need["description"])
+    [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
+    found = [candidate for candidate in found if _offered(candidate, need, desk.context)]
+    limits = thresholds(desk)
+    chosen, why = await _choose(desk, need, found, limits)
+    made: dict[str, Any] | None = None
+    creations: list[dict[str, Any]] = []
+    if chosen is None:
+        made, creations, reason = await _create(desk, state, found, creation, runtime)
+        why = f"{why}; {reason}" if reason else why
+    decision = _decision(need, found, limits, chosen, made, why)
+    desk.tell("decided", **{key: value for key, value in decision.items() if key != "record"})
+    ledger = [*desk.ledger, *(line for item in creations for line in item.pop("ledger"))]
+    return {"decisions": [decision], "creations": creations, "ledger": ledger}
+
+
+def thresholds(desk: Desk) -> Calibration:
+    """Return δ and its band: as calibrated for the embedding model, or around the run's own δ."""
+    known, own = desk.memory.calibration, desk.context.delta
+    if own is None:
+        return known
+    return Calibration(delta=own, low=min(known.low, own), high=max(known.high, own))
+
+
+def _offered(candidate: Candidate, need: Wanted, context: Context) -> bool:
+    if candidate.name in ("web_search", "read_webpage"):
+        return context.web
+    return candidate.name != "python" or ONE_OFF in need["description"].lower()
+
+
+async def _choose(
+    desk: Desk, need: Wanted, found: list[Candidate], limits: Calibration
+) -> tuple[Candidate | None, str]:
+    """Return the asset to recruit, or `None`, and why."""
+    if not found:
+        return None, "nothing of its kind is known"
+    best = found[0]
+    if not desk.context.fit_check:
+        fits = best.score >= limits.delta
+        return (best if fits else None), f"closest scores {best.score:.2f}, δ is {limits.delta:.2f}"
+    if best.score >= limits.high:
+        return best, f"scores {best.score:.2f}, beyond doubt from {limits.high:.2f}"
+    if best.score < limits.low:
+        return None, f"closest scores {best.score:.2f}, below {limits.low:.2f}"
+    return await _ask_fit(desk, need, [one for one in found if one.score >= limits.low], limits)
+
+
+async def _ask_fit(
+    desk: Desk, need: Wanted, found: list[Candidate], limits: Calibration
+) -> tuple[Candidate | None, str]:
+    """Let the model say which of the near matches does what is wanted.
+
+    A model that cannot judge is not asked: δ decides.
+    """
+    best = found[0]
+    if not (await desk.chat("planner")).profile.judges:
+        fits = best.score >= limits.delta
+        return (best if fits else None), f"scores {best.score:.2f}, δ is {limits.delta:.2f}"
+    lines = "\n".join(f"{n}. {candidate.card}" for n, candidate in enumerate(found, 1))
+    wanted = card(need["name"], need["description"])
+    if need["input"]:
+        wanted += f"\nInput: {need['input']}\nOutput: {need['output']}"
+    messages = load_prompt("fit").messages(need=wanted, candidates=lines)
+    reply = await desk.structured("planner", messages, FitReply)
+    if 1 <= reply.fits <= len(found):
+        return found[reply.fits - 1], reply.why
+    return None, reply.why
+
+
+async def _create(
+    desk: Desk,
+    state: NeedState,
+    found: list[Candidate],
+    creation: "CompiledStateGraph[Any, Any, Any, Any]",
+    runtime: Runtime[Context],
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]], str]:
+    """Make the asset if the run's settings allow it: what was made, the trajectory, why not."""
+    need, arm = state["need"], desk.context.arm
+    if need["kind"] == "agent":
+        return (
+            (await _create_agent(desk, state), [], "")
+            if arm.create_agents
+            else (None, [], "making experts is off")
+        )
+    if not arm.create_tools:
+        return None, [], "making tools is off"
+    try:
+        end = await creation.ainvoke(
+            {
+                "run_id": state["run_id"],
+                "need": need,
+                "goal": state["goal"],
+                "near": [candidate.card for candidate in found[:3]],
+            },
+            context=desk.context,
+        )
+    except ModelReplyError as exc:
+        return (
+            None,
+            [{"need": need, "rounds": 0, "outcome": str(exc), "drafts": [], "ledger": []}],
+            str(exc),
+        )
+    trajectory = {
+        "need": need,
+        "signature": end["signature"],
+        "lessons": [lesson["id"] for lesson in end["lessons"]],
+        "web": [hit["url"] for hit in end["web"]],
+        "web_note": end["web_note"],
+        "rounds": end["round"],
+        "first_pass": end["first_pass"],
+        "drafts": end["drafts"],
+        "cases": len(end["cases"]),
+        "contested": end["contested"],
+        "outcome": end["outcome"],
+        "asset_id": end["tool"]["id"] if end["tool"] else "",
+        "ledger": end["ledger"],
+    }
+    return end["tool"], [trajectory], "" if end["tool"] else f"no tool was made: {end['outcome']}"
+
+
+async def _create_agent(desk: Desk, state: NeedState) -> dict[str, Any] | None:
+    """Describe the expert, and store it as a candidate."""
+    need = state["need"]
+    lessons = await recall_lessons(desk, state["goal"], "agent", desk.context.lessons_for_planning)
+    messages = load_prompt("agent").messages(
+        name=need["name"],
+        expertise=need["description"],
+        goal=state["goal"],
+        lessons=bullet_lessons(lessons),
+    )
+    try:
+        reply = await desk.structured("planner", messages, ExpertReply)
+    except ModelReplyError:
+        return None
+    record = AgentRecord(
+        name=need["name"],
+        expertise=need["description"],
+        strategy=reply.strategy,
+        namespace=desk.context.namespace,
+        run_id=state["run_id"],
+        history=(
+            StatusChange(status="candidate", reason="made for a sub-task", run_id=state["run_id"]),
+        ),
+    )
+    if desk.context.evolve:
+        await desk.memory.put(record)
+    return record.model_dump(mode="json") | {"id": record.id}
+
+
+def _decision(
+    need: Wanted,
+    found: list[Candidate],
+    limits: Calibration,
+    chosen: Candidate | None,
+    made: dict[str, Any] | None,
+    why: str,
+) -> Decision:
+    others = [candidate.name for candidate in found if chosen is None or candidate.id != chosen.id]
+    return Decision(
+        need=need,
+        outcome="recruited" if chosen else "created" if made else "none",
+        asset_id=chosen.id if chosen else made["id"] if made else "",
+        asset_name=chosen.name if chosen else made["name"] if made else "",
+        score=round(found[0].score, 3) if found else None,
+        delta=limits.delta,
+        candidates=[
+            {
+                "id": one.id,
+                "name": one.name,
+                "version": one.version,
+                "score": round(one.score, 3),
+                "status": one.status,
+                "uses": one.uses,
+                "wins": one.wins,
+            }
+            for one in found
+        ],
+        runner_up=others[0] if others else "",
+        why=why,
+        record=made,
+    )
