@@ -65,7 +65,7 @@ def build_builder(resources: Resources) -> "StateGraph[State, Context, Input, St
 def build_compiled(
     resources: Resources, **options: Any
 ) -> "CompiledStateGraph[State, Context, Input, State]":
-    """Return the compiled graph. `options` go to `compile`: checkpointer, store, …"""
+    """Return the compiled graph. `options` go to `compile`, as in `checkpointer=…`."""
     compiled = build_builder(resources).compile(name="mem2evolve", **options)
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 

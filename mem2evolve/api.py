@@ -11,7 +11,7 @@ from .graph.build import build_compiled
 from .graph.context import Context
 from .graph.state import Input, State
 from .memory.memory import Memory
-from .models.pool import Models
+from .models.pool import Models, Start
 from .nodes.desk import Checker, Resources
 from .sandbox import open_sandbox
 from .settings import Settings
@@ -24,6 +24,7 @@ def open_resources(
     tools: Sequence[BaseTool] = (),
     checker: Checker | None = None,
     write_files: bool = True,
+    start_embedded: Start | None = None,
 ) -> Resources:
     """Return resources that open at first use.
 
@@ -33,6 +34,7 @@ def open_resources(
         tools: The host's own tools; recruited like the agent's.
         checker: Says of (task, answer) whether it is right; `None` abstains. May be async.
         write_files: Whether kept tools are written to `tools_generated/` at once.
+        start_embedded: How to start the embedded model; by default without asking for its download.
 
     Raises:
         ConfigError: If a setting is malformed.
@@ -42,7 +44,7 @@ def open_resources(
         settings=settings,
         memory=Memory.open(settings),
         sandbox=open_sandbox(settings.sandbox),
-        models=Models(settings, given=model),
+        models=Models(settings, given=model, start_embedded=start_embedded),
         tools=tuple(tools),
         checker=checker,
         write_files=write_files,

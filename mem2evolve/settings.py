@@ -25,11 +25,27 @@ SandboxChoice = Literal["bubblewrap", "unsafe-subprocess"]
 SANDBOXES: Final[tuple[SandboxChoice, ...]] = ("bubblewrap", "unsafe-subprocess")
 
 
+def find_home(env: Mapping[str, str] | None = None) -> Path:
+    """Return where runs keep things.
+
+    `MEM2EVOLVE_HOME`; else the nearest folder upward that holds a `langgraph.json` or a
+    `.mem2evolve/`; else the user's data folder.
+    """
+    env = os.environ if env is None else env
+    if named := env.get("MEM2EVOLVE_HOME"):
+        return Path(named).expanduser().absolute()
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "langgraph.json").is_file() or (folder / ".mem2evolve").is_dir():
+            return folder
+    return Path(platformdirs.user_data_dir(APP))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Where this process keeps things and which models it uses."""
 
-    home: Path = field(default_factory=lambda: find_home())
+    home: Path = field(default_factory=find_home)
     """Folder of everything that runs keep: `tools_generated/` and `.mem2evolve/`."""
 
     model: str = EMBEDDED_MODEL
@@ -90,22 +106,6 @@ def cache_dir() -> Path:
     """Return the user's cache folder of this program: models and tool sources."""
     override = os.environ.get("MEM2EVOLVE_CACHE")
     return Path(override).expanduser() if override else Path(platformdirs.user_cache_dir(APP))
-
-
-def find_home(env: Mapping[str, str] | None = None) -> Path:
-    """Return where runs keep things.
-
-    `MEM2EVOLVE_HOME`; else the nearest folder upward that holds a `langgraph.json` or a
-    `.mem2evolve/`; else the user's data folder.
-    """
-    env = os.environ if env is None else env
-    if named := env.get("MEM2EVOLVE_HOME"):
-        return Path(named).expanduser().absolute()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "langgraph.json").is_file() or (folder / ".mem2evolve").is_dir():
-            return folder
-    return Path(platformdirs.user_data_dir(APP))
 
 
 def _implied_model(env: Mapping[str, str]) -> str:

@@ -97,7 +97,7 @@ class Engine:
         shard, wanted = self._shard(collection), canonical(ids)
         if shard is None or not wanted:
             return []
-        found = {str(point.id): point for point in shard.retrieve(list(wanted), True, True)}  # noqa: FBT003 - the engine's signature
+        found = {str(point.id): point for point in shard.retrieve(list(wanted), True, True)}
         return [self._record(found[key]) for key in wanted if key in found]
 
     def search(
@@ -222,10 +222,10 @@ class Engine:
         assert made is not None  # noqa: S101 - for the type checker: it was just moved there
         return made
 
-    def _record(self, point: Any) -> Record:  # noqa: ANN401 - a record of the engine
+    def _record(self, point: Any) -> Record:
         return Record(id=str(point.id), vector=list(point.vector), payload=self._payload(point))
 
-    def _payload(self, point: Any) -> dict[str, Any]:  # noqa: ANN401 - a record of the engine
+    def _payload(self, point: Any) -> dict[str, Any]:
         try:
             return unpack(point.payload)
         except ValueError as exc:

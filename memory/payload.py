@@ -75,7 +75,7 @@ def require_uuid(text: str) -> str:
         raise ValueError(f"the id {text!r} is not a UUID") from None
 
 
-def _index_copy(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+def _index_copy(value: Any) -> Any:
     """Return a value the engines accept: lone surrogates become question marks, in filters too."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()

@@ -160,7 +160,7 @@ def _files(record: ToolRecord) -> dict[str, str]:
     }
 
 
-def _json(value: Any) -> str:  # noqa: ANN401 - JSON
+def _json(value: Any) -> str:
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 

@@ -160,6 +160,9 @@ class ExperienceRecord(Base):
     description: str
     applies_when: str
     knowledge: str
+    learned_from: str = ""
+    """The task, or the wanted card of the tool, that taught it. Recall compares situations: a new task is
+    closer to the task behind a lesson than to the lesson's words."""
     outcome: Literal["success", "failure"]
     """Generalised from a success, or diagnosed from a failure."""
     namespace: str = "default"
@@ -179,7 +182,7 @@ class ExperienceRecord(Base):
     @property
     def card(self) -> str:
         """What recall embeds."""
-        return card(self.title, f"{self.description} {self.applies_when}")
+        return card(self.title, self.learned_from or f"{self.description} {self.applies_when}")
 
 
 class RunRecord(Base):

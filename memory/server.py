@@ -99,7 +99,7 @@ class ServerStore:
         if limit < 1 or not await self._exists(collection):
             return []
 
-        async def query(client: "AsyncQdrantClient") -> Any:  # noqa: ANN401 - the client's own type
+        async def query(client: "AsyncQdrantClient") -> Any:
             from qdrant_client.models import SearchParams  # noqa: PLC0415 - heavy; loaded by now
 
             return await client.query_points(
@@ -276,10 +276,10 @@ class ServerStore:
             self._clients[loop] = client
             return client
 
-    def _record(self, point: Any) -> Record:  # noqa: ANN401 - the client's own type
+    def _record(self, point: Any) -> Record:
         return Record(id=str(point.id), vector=list(point.vector), payload=self._payload(point))
 
-    def _payload(self, point: Any) -> dict[str, Any]:  # noqa: ANN401 - the client's own type
+    def _payload(self, point: Any) -> dict[str, Any]:
         try:
             return unpack(point.payload)
         except ValueError as exc:

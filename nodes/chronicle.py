@@ -2,7 +2,6 @@
 
 import time
 from collections import defaultdict
-from typing import Any
 
 from ..graph.state import Spent, State
 from ..memory.records import RunRecord
@@ -45,7 +44,9 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
         learned=tuple(item["id"] for item in state["learned"]),
         transient=judgement["reason"] if judgement and judgement["transient"] else "",
         tokens=totals(state["ledger"]) or (earlier.tokens if earlier else {}),
-        seconds=_seconds(state) if state["started"] else (earlier.seconds if earlier else {}),
+        seconds=seconds_of(state["ledger"], state["started"])
+        if state["started"]
+        else (earlier.seconds if earlier else {}),
         **({"created_at": earlier.created_at} if earlier else {}),
     )
     await desk.memory.put(record)
@@ -78,10 +79,10 @@ def totals(ledger: list[Spent]) -> dict[str, dict[str, int]]:
     return dict(sums)
 
 
-def _seconds(state: State) -> dict[str, Any]:
-    spent = {"total": round(time.time() - state["started"], 2)}
+def seconds_of(ledger: list[Spent], started: float) -> dict[str, float]:
+    """Return the wall time since `started`, and the model time of both directions (calls side by side add up)."""
+    spent = {"total": round(time.time() - started, 2)}
     for direction in ("forward", "backward"):
-        spent[f"{direction}_model"] = round(
-            sum(line["seconds"] for line in state["ledger"] if line["direction"] == direction), 2
-        )
+        took = sum(line["seconds"] for line in ledger if line["direction"] == direction)
+        spent[f"{direction}_model"] = round(took, 2)
     return spent

@@ -24,7 +24,7 @@ T = TypeVar("T", bound=BaseModel)
 Role = Literal["planner", "coder", "actor", "judge", "distiller"]
 Direction = Literal["forward", "backward"]
 
-Checker = Callable[[str, str], "bool | None | Awaitable[bool | None]"]
+Checker = Callable[[str, str], "bool | Awaitable[bool | None] | None"]
 """Says of (task, answer) whether the answer is right; `None` abstains."""
 
 

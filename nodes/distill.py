@@ -21,6 +21,8 @@ MAX_TOOL_LESSONS: Final = 3
 """Creation trajectories of one run that are distilled."""
 WRITING: Final = Sampling(temperature=0.2, max_tokens=300)
 STORY_CHARS: Final = 1_500
+SOURCE_CHARS: Final = 300
+"""Of the task that taught a lesson, kept with it."""
 
 Scope = Literal["agent", "tool"]
 Outcome = Literal["success", "failure"]
@@ -57,7 +59,7 @@ async def distill(
         except ModelError as exc:
             desk.tell("not_distilled", why=str(exc))
     desk.tell("learned", lessons=learned)
-    ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})  # type: ignore[typeddict-item]
+    ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})
     record = await record_run(desk, ended)
     desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
     return {"learned": learned, "correction": None, "ledger": desk.ledger}
@@ -108,21 +110,21 @@ async def _agent_lesson(desk: Desk, state: State, verdict: Outcome) -> dict[str,
         )
         why = "\n".join([judgement["reason"] if judgement else "", *critiques])
         messages = load_prompt("diagnose_run").messages(**told, why=why)
-    return await _keep(desk, state, await _write(desk, messages), "agent", verdict)
+    return await _keep(desk, state, await _write(desk, messages), "agent", verdict, state["task"])
 
 
 async def _tool_lesson(desk: Desk, state: State, creation: dict[str, Any]) -> dict[str, Any]:
     made = bool(creation["asset_id"])
+    wanted = card(creation["need"]["name"], creation["need"]["description"])
     messages = load_prompt("tool_lesson").messages(
-        need=card(creation["need"]["name"], creation["need"]["description"]),
+        need=wanted,
         story=_story(creation),
         outcome=f"made after {creation['rounds']} rounds"
         if made
         else f"not made: {creation['outcome']}",
     )
-    return await _keep(
-        desk, state, await _write(desk, messages), "tool", "success" if made else "failure"
-    )
+    outcome: Outcome = "success" if made else "failure"
+    return await _keep(desk, state, await _write(desk, messages), "tool", outcome, wanted)
 
 
 async def _write(desk: Desk, messages: Any) -> LessonReply:
@@ -130,13 +132,14 @@ async def _write(desk: Desk, messages: Any) -> LessonReply:
 
 
 async def _keep(
-    desk: Desk, state: State, reply: LessonReply, scope: Scope, outcome: Outcome
+    desk: Desk, state: State, reply: LessonReply, scope: Scope, outcome: Outcome, source: str
 ) -> dict[str, Any]:
     record = ExperienceRecord(
         scope=scope,
         outcome=outcome,
         run_id=state["run_id"],
         namespace=desk.context.namespace,
+        learned_from=source[:SOURCE_CHARS],
         **reply.model_dump(),
     )
     key, new = await desk.memory.remember(record)

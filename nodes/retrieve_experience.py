@@ -75,11 +75,11 @@ def check_task(task: str) -> str:
             f"The task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken.",
             hint="Put the long part into a file and give it with --file.",
         )
-    strange = [
+    strange = [  # control characters, and halves of surrogate pairs
         char
         for char in task
         if (ord(char) < 32 and char not in "\n\r\t") or "\ud800" <= char <= "\udfff"
-    ]  # noqa: PLR2004 - below the space
+    ]
     if strange:
         raise InputError(
             f"The task holds {len(strange)} characters that are no text, the first is {strange[0]!r}.",

@@ -58,7 +58,7 @@ async def select_or_create_asset(
     made: dict[str, Any] | None = None
     creations: list[dict[str, Any]] = []
     if chosen is None:
-        made, creations, reason = await _create(desk, state, found, creation, runtime)
+        made, creations, reason = await _create(desk, state, found, creation)
         why = f"{why}; {reason}" if reason else why
     decision = _decision(need, found, limits, chosen, made, why)
     desk.tell("decided", **{key: value for key, value in decision.items() if key != "record"})
@@ -124,7 +124,6 @@ async def _create(
     state: NeedState,
     found: list[Candidate],
     creation: "CompiledStateGraph[Any, Any, Any, Any]",
-    runtime: Runtime[Context],
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], str]:
     """Make the asset if the run's settings allow it: what was made, the trajectory, why not."""
     need, arm = state["need"], desk.context.arm

@@ -101,7 +101,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check(value: Any) -> None:  # noqa: ANN401 - whatever json.loads returned
+def _check(value: Any) -> None:
     """Refuse lone surrogates and depth, level by level so that depth cannot hurt us.
 
     Raises:

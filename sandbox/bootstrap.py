@@ -264,7 +264,7 @@ def describe(exc: BaseException, source: str) -> dict[str, Any]:
     }
 
 
-def json_problem(value: Any, where: str, depth: int) -> str:  # noqa: ANN401 - whatever it returned
+def json_problem(value: Any, where: str, depth: int) -> str:
     """Say what keeps a value from being strict JSON, and what to return instead; else ""."""
     if depth > MAX_DEPTH:
         return f"The result is nested more than {MAX_DEPTH} deep."
@@ -279,7 +279,7 @@ def json_problem(value: Any, where: str, depth: int) -> str:  # noqa: ANN401 - w
     return next(filter(None, parts), "")
 
 
-def scalar_problem(value: Any, where: str) -> str:  # noqa: ANN401 - as above
+def scalar_problem(value: Any, where: str) -> str:
     """Look at what is no text, list or dict."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{where} is {value!r}, which JSON cannot hold: return None or raise ValueError."
@@ -289,7 +289,7 @@ def scalar_problem(value: Any, where: str) -> str:  # noqa: ANN401 - as above
     return f"{where} is of type {kind}, not JSON: {ADVICE.get(kind, PLAIN)}."
 
 
-def item_problem(key: Any, item: Any, where: str, depth: int) -> str:  # noqa: ANN401 - as above
+def item_problem(key: Any, item: Any, where: str, depth: int) -> str:
     """Look at one item of a dict; JSON would turn other keys into text without a word."""
     if not isinstance(key, str):
         kind = type(key).__name__

@@ -33,6 +33,7 @@ __all__ = [
     "model_path",
     "partial_path",
     "pull",
+    "require_runtime",
     "run_in_foreground",
     "start",
     "status",

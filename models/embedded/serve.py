@@ -74,7 +74,7 @@ def _absolute(text: str) -> Path:
     return Path(text).absolute()
 
 
-def _load(options: argparse.Namespace, template: str | None) -> Any:  # noqa: ANN401 - untyped library
+def _load(options: argparse.Namespace, template: str | None) -> Any:
     import xllamacpp  # noqa: PLC0415 - heavy, and wanted in this process only
 
     params = xllamacpp.CommonParams()
@@ -150,7 +150,7 @@ def parse_metrics(text: str) -> dict[str, float]:
     return values
 
 
-def _watch(server: Any, options: argparse.Namespace, stopping: threading.Event) -> None:  # noqa: ANN401
+def _watch(server: Any, options: argparse.Namespace, stopping: threading.Event) -> None:
     """Return when the server should end."""
     limit = options.idle_minutes * 60 or float("inf")
     poll = min(MAX_POLL_SECONDS, limit / 4)
@@ -166,7 +166,7 @@ def _watch(server: Any, options: argparse.Namespace, stopping: threading.Event) 
             return
 
 
-def _resign(options: argparse.Namespace, activity: Activity, server: Any) -> bool:  # noqa: ANN401
+def _resign(options: argparse.Namespace, activity: Activity, server: Any) -> bool:
     """Remove the state file, unless a client is just being given our address."""
     try:
         with files.held(options.state.with_suffix(".lock"), seconds=0):
@@ -195,7 +195,7 @@ def _cap(log: Path | None) -> None:
         os.truncate(log, 0)
 
 
-def _setter(event: threading.Event) -> Any:  # noqa: ANN401 - what `signal.signal` takes
+def _setter(event: threading.Event) -> Any:
     def handle(_signal: int, _frame: FrameType | None) -> None:
         event.set()
 

@@ -42,7 +42,7 @@ def refuses(outcome: Outcome) -> bool:
     return outcome.status == "raised" and outcome.error_type == EXPECTED_ERROR
 
 
-def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:  # noqa: ANN401 - JSON
+def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:
     """Whether two JSON values are equal, numbers up to a relative 1e-9 or the absolute tolerance.
 
     A bool never equals a number; `3` equals `3.0`; the order of keys does not matter.

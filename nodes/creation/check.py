@@ -207,7 +207,7 @@ def _case(args: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _has_float(value: Any) -> bool:  # noqa: ANN401 - JSON
+def _has_float(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_has_float, value))
     return (

@@ -52,7 +52,7 @@ def fitting(args: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> lis
     return [next(group) for _, group in itertools.groupby(sorted(fit, key=_key), key=_key)]
 
 
-def _change(value: Any, draw: random.Random) -> Any:  # noqa: ANN401, PLR0911 - JSON, a table
+def _change(value: Any, draw: random.Random) -> Any:  # noqa: PLR0911 - JSON, a table
     match value:
         case bool():
             return not value

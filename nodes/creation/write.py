@@ -51,7 +51,7 @@ async def choose_inputs(
         {"kind": kind, "args": args}
         for kind in ("typical", "edge", "invalid")
         for args in fitting(getattr(reply, kind), schema)
-    ]  # type: ignore[misc]  # mypy widens the tuple's literals to str
+    ]
     inputs = [*chosen, *vary(chosen)]
     desk.tell("inputs", chosen=len(chosen), generated=len(inputs) - len(chosen))
     return {"inputs": inputs, "ledger": desk.ledger}

@@ -167,7 +167,7 @@ async def read_capped(response: "httpx.Response", limit: int) -> tuple[bytes, bo
     return bytes(body), True
 
 
-async def _ask(method: str, url: str, *, headers: dict[str, str], **request: Any) -> Any:  # noqa: ANN401 - JSON
+async def _ask(method: str, url: str, *, headers: dict[str, str], **request: Any) -> Any:
     """Return the JSON that a search service answers.
 
     Raises:
@@ -211,7 +211,7 @@ def _ddgs(query: str, limit: int) -> list[Any]:
         raise unreachable(TOOL, f"{type(exc).__name__} while asking search engines") from exc
 
 
-def _listed(body: Any, key: str) -> list[Any]:  # noqa: ANN401 - JSON
+def _listed(body: Any, key: str) -> list[Any]:
     found = body.get(key) if isinstance(body, dict) else None
     return found if isinstance(found, list) else []
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+
 from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.server import ServerStore

@@ -8,9 +8,9 @@ import uuid
 from typing import Any
 
 import pytest
-from mem2evolve.memory.store import INDEXED, Collection, MemoryStore, Record
 
 from mem2evolve.errors import StoreMismatch
+from mem2evolve.memory.store import INDEXED, Collection, MemoryStore, Record
 
 ODD_VALUES = [
     2**70, -(2**70), 1.0, 1, True, None, "", "a\x00b", "\ud800", {"": [[]], "a.b": {}}, 1e300, 0.1,
@@ -59,6 +59,8 @@ async def test_what_is_put_comes_back(store: MemoryStore) -> None:
     found = await store.get("tools", [rows[3].id, str(uuid.UUID(int=7)), rows[0].id])
     assert [row.id for row in found] == [rows[3].id, rows[0].id]
     assert [row.payload for row in found] == [rows[3].payload, rows[0].payload]
+    back = await store.get("tools", [row.id for row in rows[::-1]])
+    assert [row.id for row in back] == [row.id for row in rows[::-1]]
     assert found[0].vector == pytest.approx(rows[3].vector, abs=1e-6)
 
 

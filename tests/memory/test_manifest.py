@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mem2evolve.errors import StoreDamaged, StoreMismatch
 from mem2evolve.memory import manifest as manifests
 from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.manifest import Manifest, setting_of
@@ -12,8 +14,6 @@ from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import Need
 from mem2evolve.memory.records import AgentRecord
 from mem2evolve.memory.store import MemoryStore
-
-from mem2evolve.errors import StoreDamaged, StoreMismatch
 
 from .conftest import WordsEmbedder
 

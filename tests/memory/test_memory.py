@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mem2evolve.errors import ConfigError, NotFoundError, StoreDamaged
 from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import UNCALIBRATED, Need, Usage
@@ -20,8 +22,6 @@ from mem2evolve.memory.records import (
 )
 from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import MemoryStore, Record
-
-from mem2evolve.errors import ConfigError, NotFoundError, StoreDamaged
 from mem2evolve.settings import Settings
 
 from .conftest import WordsEmbedder

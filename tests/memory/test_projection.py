@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from mem2evolve.errors import InputError
 from mem2evolve.memory.projection import (
     edited_by_hand,
     folder_of,
@@ -15,8 +17,6 @@ from mem2evolve.memory.projection import (
     write_projection,
 )
 from mem2evolve.memory.records import Case, StatusChange, ToolRecord
-
-from mem2evolve.errors import InputError
 
 
 def tool(**fields: Any) -> ToolRecord:

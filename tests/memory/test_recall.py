@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import (

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from mem2evolve.memory.server import ServerStore
 
 from mem2evolve.errors import StoreError, StoreUnavailable
+from mem2evolve.memory.server import ServerStore
 
 KEY = "00000000-0000-0000-0000-000000000001"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from mem2evolve.models import embedded
-from mem2evolve.models.embedded import Progress
 
 from mem2evolve.cli.model import describe, model, terminal_confirm
 from mem2evolve.errors import ModelFileError
+from mem2evolve.models import embedded
+from mem2evolve.models.embedded import Progress
 
 
 @pytest.fixture(autouse=True)

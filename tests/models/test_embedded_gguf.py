@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from mem2evolve.errors import ConfigError, ModelFileError
 from mem2evolve.models.embedded import gguf
 from mem2evolve.models.embedded.catalogue import (
     CATALOGUE,
@@ -14,8 +16,6 @@ from mem2evolve.models.embedded.catalogue import (
     default_model,
     load_catalogue,
 )
-
-from mem2evolve.errors import ConfigError, ModelFileError
 
 BROKEN = (
     r"<tool_call>\n{{\"name\": <function-name>, \"arguments\": <args-json-object>}}\n</tool_call>"
@@ -37,7 +37,7 @@ def tiny_gguf(template: str = BROKEN) -> bytes:
         text("general.architecture") + struct.pack("<I", 8) + text("qwen2"),
         text("a.count") + struct.pack("<II", 4, 7),
         text("a.share") + struct.pack("<If", 6, 0.5),
-        text("a.flag") + struct.pack("<I?", 7, True),  # noqa: FBT003 - not a call of ours
+        text("a.flag") + struct.pack("<I?", 7, True),
         text("a.numbers") + struct.pack("<IIQiii", 9, 5, 3, 1, -2, 3),
         text("a.tokens") + struct.pack("<IIQ", 9, 8, 2) + text("a") + text("bc"),
         text(gguf.TEMPLATE_KEY) + struct.pack("<I", 8) + text(template),

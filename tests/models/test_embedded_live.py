@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from langchain_openai import ChatOpenAI
-from mem2evolve.models.embedded import Endpoint, ensure_model_file, ensure_running, status, stop
 from pydantic import BaseModel, SecretStr
 
 from mem2evolve.errors import ModelError
+from mem2evolve.models.embedded import Endpoint, ensure_model_file, ensure_running, status, stop
 
 pytestmark = pytest.mark.live
 

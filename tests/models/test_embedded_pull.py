@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mem2evolve.errors import ModelFileError
 from mem2evolve.models.embedded import (
     Progress,
     consent_text,
@@ -27,8 +29,6 @@ from mem2evolve.models.embedded import (
 )
 from mem2evolve.models.embedded.catalogue import CatalogueModel, default_model
 from mem2evolve.models.embedded.pull import file_status
-
-from mem2evolve.errors import ModelFileError
 
 PART_BYTES = 1000
 CONTENT = b"GGUF" + bytes(i % 251 for i in range(2_496))

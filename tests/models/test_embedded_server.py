@@ -16,6 +16,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+
+from mem2evolve.cli.model import model
+from mem2evolve.errors import ConfigError, ModelFileError, ModelUnavailable
 from mem2evolve.models.embedded import (
     ServerState,
     client,
@@ -28,9 +31,6 @@ from mem2evolve.models.embedded import (
     status,
     stop,
 )
-
-from mem2evolve.cli.model import model
-from mem2evolve.errors import ConfigError, ModelFileError, ModelUnavailable
 
 FAKE_XLLAMACPP = '''
 """As much of xllamacpp as the server process uses. FAKE_XLLAMACPP says how to misbehave."""

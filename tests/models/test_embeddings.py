@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from mem2evolve.models import embeddings
-from mem2evolve.models.embeddings import LangChainEmbedder, MiniLM, open_embedder
 
 from mem2evolve.errors import (
     ConfigError,
@@ -18,6 +16,8 @@ from mem2evolve.errors import (
     ModelReplyError,
     ModelUnavailable,
 )
+from mem2evolve.models import embeddings
+from mem2evolve.models.embeddings import LangChainEmbedder, MiniLM, open_embedder
 
 
 def dot(one: list[float], two: list[float]) -> float:

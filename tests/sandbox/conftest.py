@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
 from mem2evolve.sandbox import BubblewrapSandbox, Sandbox, UnsafeSubprocess, bubblewrap
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from mem2evolve.sandbox import (
     BubblewrapSandbox,
     Limits,

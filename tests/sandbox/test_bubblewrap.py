@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mem2evolve.sandbox import BubblewrapSandbox, Limits, Outcome, bubblewrap
-from mem2evolve.sandbox._probe import findings
 
 from mem2evolve.errors import InputError, SandboxUnavailable
+from mem2evolve.sandbox import BubblewrapSandbox, Limits, Outcome, bubblewrap
+from mem2evolve.sandbox._probe import findings
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 ROOT = Path(__file__).parents[2]

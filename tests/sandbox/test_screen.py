@@ -5,6 +5,7 @@ import ast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mem2evolve.sandbox import Problem, normalise, screen
 
 GOOD = '''"""Doubling."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mem2evolve.sandbox import docstring_summary, output_schema, signature_schema
 
 SOURCE = '''

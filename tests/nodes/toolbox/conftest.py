@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mem2evolve.sandbox import Isolation, Limits, Outcome, Report
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mem2evolve.nodes.toolbox.builtin import BUILTINS, Bench
-from mem2evolve.nodes.toolbox.web import SearchResult, WebUnavailable
 
 from mem2evolve.errors import ToolFailure
+from mem2evolve.nodes.toolbox.builtin import BUILTINS, Bench
+from mem2evolve.nodes.toolbox.web import SearchResult, WebUnavailable
 
 TOOLS = {tool.name: tool for tool in BUILTINS}
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mem2evolve.nodes.toolbox._shared import PAGE_CHARS, clean
-from mem2evolve.nodes.toolbox.files import read_file
 
 from mem2evolve.errors import ToolFailure
+from mem2evolve.nodes.toolbox._shared import PAGE_CHARS, clean
+from mem2evolve.nodes.toolbox.files import read_file
 
 
 async def read(path: Path, **options: Any) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mem2evolve.nodes.toolbox.python import FUNCTION, MAX_CODE_BYTES, as_module, run_python
-from mem2evolve.sandbox import Outcome, Sandbox, open_sandbox
 
 from mem2evolve.errors import SandboxUnavailable, ToolFailure
+from mem2evolve.nodes.toolbox.python import FUNCTION, MAX_CODE_BYTES, as_module, run_python
+from mem2evolve.sandbox import Outcome, Sandbox, open_sandbox
 
 
 @pytest.fixture(params=["bubblewrap", "unsafe-subprocess"])

@@ -8,6 +8,8 @@ import types
 from typing import Any
 
 import pytest
+
+from mem2evolve.errors import ToolFailure
 from mem2evolve.nodes.toolbox.web import (
     Brave,
     Ddgs,
@@ -17,8 +19,6 @@ from mem2evolve.nodes.toolbox.web import (
     choose_searcher,
     search_web,
 )
-
-from mem2evolve.errors import ToolFailure
 
 HIT = {"title": "T\x1b", "url": "https://a.test/1", "content": "C\u202e", "description": "D"}
 BAD = [{"url": "javascript:alert(1)"}, "text", {"title": 3}, None]

@@ -4,13 +4,13 @@ import gzip
 from typing import Any
 
 import pytest
+
+from mem2evolve.errors import ToolFailure
 from mem2evolve.nodes.toolbox import webpage
 from mem2evolve.nodes.toolbox._shared import PAGE_CHARS
 from mem2evolve.nodes.toolbox.addresses import is_public, public_addresses
 from mem2evolve.nodes.toolbox.web import WebUnavailable
 from mem2evolve.nodes.toolbox.webpage import read_webpage
-
-from mem2evolve.errors import ToolFailure
 
 STORY = "The price of one apple is three euros and has been so for years. "
 HTML = (

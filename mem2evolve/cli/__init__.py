@@ -1,0 +1,98 @@
+"""The command line. Commands are loaded when used, so that `--help` stays quick."""
+
+import contextlib
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+
+from ..errors import Mem2EvolveError
+
+COMMANDS: Final = {
+    "run": "Solve a task; make the tools it lacks.",
+    "demo": "Two related tasks: the first makes a tool, the second uses it again.",
+    "tools": "The tools it made: list, show.",
+    "agents": "The expert agents it made: list, show.",
+    "memory": "The lessons it wrote down: list, show.",
+    "runs": "What it did: list, show; say whether an answer was right.",
+    "model": "The embedded model: pull, serve, status, stop.",
+    "doctor": "Check what a run needs, and say what to do.",
+}
+INTERRUPTED: Final = 130
+REFUSED: Final = 2
+
+
+class LazyGroup(click.Group):
+    """Lists `COMMANDS` without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """Import `mem2evolve.cli.NAME` and return its `NAME`."""
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".{name}", __package__)
+        command: click.Command = getattr(module, name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Help from the table, not from the commands' own modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mem2evolve")
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False),
+    help="Folder of everything it keeps (MEM2EVOLVE_HOME).",
+)
+def app(home: str | None) -> None:
+    """An agent that makes, tests and keeps its own tools, and learns from what it did."""
+    if home is not None:
+        os.environ["MEM2EVOLVE_HOME"] = home
+
+
+def main() -> None:
+    """Entry point: expected errors become two lines and exit code 2, Ctrl-C exit code 130."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character must not end the run.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app(standalone_mode=False)
+    except Mem2EvolveError as exc:
+        _fail(str(exc), exc.hint)
+    except click.ClickException as exc:
+        exc.show()
+        _leave(REFUSED)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nstopped; what was kept so far is safe", err=True)
+        _leave(INTERRUPTED)
+    except BrokenPipeError:
+        _leave(1)
+    except Exception as exc:
+        if os.environ.get("MEM2EVOLVE_DEBUG"):
+            raise
+        _fail(
+            f"{type(exc).__name__}: {exc}",
+            "This is a fault of mem2evolve. MEM2EVOLVE_DEBUG=1 shows where.",
+            code=1,
+        )
+
+
+def _fail(message: str, hint: str, *, code: int = REFUSED) -> None:
+    click.echo(f"error: {' '.join(message.split())}\nhint: {hint}", err=True)
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End at once: a thread that waits for a silent server must not keep the terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)

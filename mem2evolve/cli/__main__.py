@@ -1,0 +1,5 @@
+"""`python -m mem2evolve.cli`."""
+
+from . import main
+
+main()

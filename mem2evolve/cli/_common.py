@@ -1,0 +1,73 @@
+"""What the commands share: opening the memory, running a coroutine, printing."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..errors import NotFoundError
+
+if TYPE_CHECKING:
+    from ..memory.memory import Memory
+
+T = TypeVar("T")
+
+
+def wait(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; Ctrl-C cancels it and lets it clean up."""
+    return asyncio.run(coroutine)
+
+
+@asynccontextmanager
+async def open_memory() -> "AsyncIterator[Memory]":
+    """Open the memory of the home, and close it."""
+    from ..memory.memory import Memory  # noqa: PLC0415 - `--help` stays quick
+    from ..settings import Settings  # noqa: PLC0415
+
+    async with Memory.open(Settings.from_env()) as memory:
+        yield memory
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def print_table(rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """Print rows in columns as wide as their widest cell; the last one as it is."""
+    if not rows:
+        click.echo(empty, err=True)
+        return
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+        click.echo("  ".join([*cells, row[-1]]).rstrip())
+
+
+def only_one(found: list[T], what: str, wanted: str, names: list[str]) -> T:
+    """Return the one that was asked for.
+
+    Raises:
+        NotFoundError: If there is none, or more than one.
+    """
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NotFoundError(
+            f"{wanted!r} fits {len(found)} {what}s: {', '.join(names[:5])}.",
+            hint="Give more of the id.",
+        )
+    raise NotFoundError(
+        f"There is no {what} {wanted!r}.", hint=f"See `mem2evolve {_LISTS[what]} list`."
+    )
+
+
+_LISTS = {"tool": "tools", "agent": "agents", "lesson": "memory", "run": "runs"}
+
+
+def short(key: str) -> str:
+    """Return the first eight characters of an id: enough to name it."""
+    return key[:8]

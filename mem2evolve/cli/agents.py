@@ -1,0 +1,59 @@
+"""`mem2evolve agents`: the experts it made."""
+
+import click
+
+from ._common import only_one, open_memory, print_json, print_table, short, wait
+
+
+@click.group()
+def agents() -> None:
+    """The expert agents it made: list, show."""
+
+
+@agents.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also superseded and retired ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+def list_agents(*, everything: bool, as_json: bool) -> None:
+    """List expert agents, newest first."""
+    wait(_list(everything=everything, as_json=as_json))
+
+
+async def _list(*, everything: bool, as_json: bool) -> None:
+    async with open_memory() as memory:
+        where = None if everything else {"status": ("active", "candidate", "quarantined")}
+        found = await memory.list("agent", where=where)
+    if as_json:
+        print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
+        return
+    rows = [
+        (short(one.id), f"{one.name} v{one.version}", one.status, one.expertise) for one in found
+    ]
+    print_table(rows, empty="No expert agents yet. A run makes those it lacks.")
+
+
+@agents.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as one JSON line.")
+def show(name: str, *, as_json: bool) -> None:
+    """Show an expert agent by NAME or by the start of its id."""
+    wait(_show(name, as_json=as_json))
+
+
+async def _show(name: str, *, as_json: bool) -> None:
+    async with open_memory() as memory:
+        every = await memory.list("agent")
+    named = sorted(
+        (one for one in every if one.name == name), key=lambda one: one.version, reverse=True
+    )
+    found = named[:1] or [one for one in every if one.id.startswith(name)]
+    agent = only_one(found, "agent", name, [one.name for one in found])
+    if as_json:
+        print_json(agent.model_dump(mode="json") | {"id": agent.id})
+        return
+    click.secho(f"{agent.name} v{agent.version}  {agent.status}", bold=True)
+    click.echo(f"{agent.expertise}\nid {agent.id}\n\n{agent.strategy}")
+    if agent.tools:
+        click.echo(f"\ntools that helped: {', '.join(agent.tools)}")
+    click.secho("history", bold=True)
+    for change in agent.history:
+        click.echo(f"  {change.at}  {change.status}: {change.reason}")

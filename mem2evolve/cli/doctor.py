@@ -1,0 +1,126 @@
+"""`mem2evolve doctor`: each thing that a run needs, whether it is there, and what to do."""
+
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ..errors import Mem2EvolveError
+from ._common import print_json, wait
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+
+class Line(NamedTuple):
+    """One finding."""
+
+    part: str
+    ok: bool
+    found: str
+    todo: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+def doctor(*, as_json: bool) -> None:
+    """Check what a run needs. Exit code 0: it can run. 2: it cannot."""
+    raise SystemExit(0 if wait(_check(as_json=as_json)) else 2)
+
+
+async def _check(*, as_json: bool) -> bool:
+    from ..settings import Settings  # noqa: PLC0415 - `--help` stays quick
+
+    settings = Settings.from_env()
+    lines = []
+    async for line in _lines(settings):
+        lines.append(line)
+        if not as_json:
+            mark = (
+                click.style("ok  ", fg="green")
+                if line.ok
+                else click.style("FAIL", fg="red", bold=True)
+            )
+            click.echo(f"{mark} {line.part:11} {line.found}")
+            if line.todo:
+                click.echo(f"     {'':11} → {line.todo}")
+    if as_json:
+        print_json([line._asdict() for line in lines])
+    return all(line.ok for line in lines)
+
+
+async def _lines(settings: "Settings") -> AsyncIterator[Line]:
+    yield Line("home", ok=True, found=str(settings.home))
+    for check in (_sandbox, _embedding, _memory, _model, _web):
+        try:
+            async for line in check(settings):
+                yield line
+        except Mem2EvolveError as exc:
+            yield Line(check.__name__.strip("_"), ok=False, found=str(exc), todo=exc.hint)
+
+
+async def _sandbox(settings: "Settings") -> AsyncIterator[Line]:
+    from ..sandbox import open_sandbox  # noqa: PLC0415
+
+    box = open_sandbox(settings.sandbox)
+    try:
+        report = await box.probe()
+    finally:
+        await box.close()
+    for finding in report.findings:
+        yield Line("sandbox", finding.ok, f"{finding.name}: {finding.detail}")
+
+
+async def _embedding(settings: "Settings") -> AsyncIterator[Line]:
+    from ..models.embeddings import open_embedder  # noqa: PLC0415
+
+    [vector] = await open_embedder(settings.embedding).embed(["probe"])
+    yield Line("embedding", ok=True, found=f"{settings.embedding}, {len(vector)} dimensions")
+
+
+async def _memory(settings: "Settings") -> AsyncIterator[Line]:
+    from ..memory.memory import Memory  # noqa: PLC0415
+
+    where = settings.qdrant_url or str(settings.state_dir / "memory")
+    async with Memory.open(settings) as memory:
+        counts = [
+            f"{await memory.count(kind)} {kind}s" for kind in ("tool", "agent", "experience", "run")
+        ]
+    yield Line("memory", ok=True, found=f"{where}: {', '.join(counts)}")
+
+
+async def _model(settings: "Settings") -> AsyncIterator[Line]:
+    from ..settings import EMBEDDED_MODEL  # noqa: PLC0415
+
+    if settings.model == EMBEDDED_MODEL:
+        from ..models import embedded  # noqa: PLC0415
+
+        entry = embedded.default_model()
+        state = embedded.file_status(entry)
+        ready = state in ("verified", "not verified") or bool(
+            os.environ.get("MEM2EVOLVE_MODEL_FILE")
+        )
+        found = f"embedded, {entry.name}: file {state}"
+        todo = "" if ready else "mem2evolve model pull, or set OPENAI_API_KEY or OPENAI_BASE_URL"
+        embedded.require_runtime()
+        yield Line("model", ready, found, todo)
+        return
+    from langchain_core.messages import HumanMessage  # noqa: PLC0415
+
+    from ..models.pool import Models  # noqa: PLC0415
+
+    chat = await Models(settings).chat()
+    reply, usage = await chat.text([HumanMessage("Reply with the word ok.")])
+    yield Line(
+        "model", ok=True, found=f"{settings.model} says {reply[:40]!r} ({usage.seconds:.1f} s)"
+    )
+
+
+async def _web(_: "Settings") -> AsyncIterator[Line]:
+    named = [name for name in ("TAVILY_API_KEY", "BRAVE_API_KEY") if os.environ.get(name)]
+    yield Line(
+        "web",
+        ok=True,
+        found=f"search by {named[0] if named else 'ddgs, without a key'}; a run goes on without it",
+    )

@@ -1,0 +1,70 @@
+"""`mem2evolve memory`: the lessons it wrote down."""
+
+import click
+
+from ._common import only_one, open_memory, print_json, print_table, short, wait
+
+
+@click.group()
+def memory() -> None:
+    """The lessons it wrote down: list, show."""
+
+
+@memory.command("list")
+@click.option(
+    "--scope", type=click.Choice(["agent", "tool"]), help="From tasks, or from making tools."
+)
+@click.option("--all", "everything", is_flag=True, help="Also superseded and quarantined ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+def list_lessons(scope: str | None, *, everything: bool, as_json: bool) -> None:
+    """List lessons, newest first."""
+    wait(_list(scope, everything=everything, as_json=as_json))
+
+
+async def _list(scope: str | None, *, everything: bool, as_json: bool) -> None:
+    where = ({} if everything else {"status": "active"}) | ({"scope": scope} if scope else {})
+    async with open_memory() as kept:
+        found = await kept.list("experience", where=where)
+        usage = await kept.usage("experience")
+    if as_json:
+        print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
+        return
+    rows = []
+    for one in found:
+        used = usage.get(one.id)
+        record = f"helped {used.wins}/{used.uses}" if used else "not used"
+        rows.append(
+            (short(one.id), one.scope, one.outcome, record, f"{one.title}: {one.knowledge}")
+        )
+    print_table(rows, empty="No lessons yet. A run that is judged writes some.")
+
+
+@memory.command()
+@click.argument("lesson")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as one JSON line.")
+def show(lesson: str, *, as_json: bool) -> None:
+    """Show a LESSON by the start of its id: its text and the runs behind it."""
+    wait(_show(lesson, as_json=as_json))
+
+
+async def _show(wanted: str, *, as_json: bool) -> None:
+    async with open_memory() as kept:
+        found = [one for one in await kept.list("experience") if one.id.startswith(wanted)]
+        lesson = only_one(found, "lesson", wanted, [short(one.id) for one in found])
+        evidence = [run for run in await kept.list("run") if lesson.id in run.learned]
+    if as_json:
+        print_json(
+            lesson.model_dump(mode="json")
+            | {"id": lesson.id, "evidence": [run.id for run in evidence]}
+        )
+        return
+    click.secho(f"{lesson.title}  {lesson.status}", bold=True)
+    click.echo(
+        f"{lesson.description}\nid {lesson.id}  scope {lesson.scope}  from a {lesson.outcome}\n"
+    )
+    click.echo(
+        f"when   {lesson.applies_when}\ndo     {lesson.knowledge}\nfrom   {lesson.learned_from}"
+    )
+    click.secho("evidence", bold=True)
+    for run in evidence:
+        click.echo(f"  {short(run.id)}  {run.verdict}  {' '.join(run.task.split())[:80]}")

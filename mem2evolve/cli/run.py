@@ -1,0 +1,171 @@
+"""`mem2evolve run`: parses, calls, prints; every decision is made elsewhere."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import InputError
+from ._common import print_json, wait
+
+if TYPE_CHECKING:
+    from ..graph.context import Context
+    from ..nodes.desk import Resources
+    from ..settings import Settings
+
+STDIN_BYTES = 4 << 20
+"""Read from standard input at the most; more is refused with the task's own limit."""
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(),
+    help="A file of the task; may be given more than once.",
+)
+@click.option(
+    "--mode", default="full", help="full, experience_only, assets_only, react, cot or direct."
+)
+@click.option("--model", help="As in openai:gpt-5, or `embedded` (MEM2EVOLVE_MODEL).")
+@click.option(
+    "--model-file", type=click.Path(), help="Any GGUF file for the embedded model's server."
+)
+@click.option("--namespace", default="default", help="Keeps memories apart.")
+@click.option(
+    "--delta",
+    type=float,
+    help="Similarity from which an asset is recruited; calibrated when left out.",
+)
+@click.option("--no-evolve", is_flag=True, help="Stop at the answer; learn nothing.")
+@click.option("--no-web", is_flag=True, help="Search nothing on the web.")
+@click.option("--yes", is_flag=True, help="Download the embedded model without asking.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON line instead of the answer, and no story.",
+)
+def run(task: str, **options: Any) -> None:
+    """Solve TASK (`-` reads it from standard input).
+
+    The answer goes to standard output as soon as it is there, the story to standard error. Exit code 0:
+    answered. 2: it could not run. 130: interrupted.
+    """
+    if task == "-":
+        task = _from_stdin()
+    wait(_run(task, options))
+
+
+async def _run(task: str, options: dict[str, Any]) -> None:
+    from ..graph.context import Context  # noqa: PLC0415 - `--help` stays quick
+    from ..settings import Settings  # noqa: PLC0415
+
+    if options["model_file"]:
+        os.environ["MEM2EVOLVE_MODEL_FILE"] = options["model_file"]
+    settings = Settings.from_env(model=options["model"])
+    context = Context(
+        mode=options["mode"],
+        namespace=options["namespace"],
+        delta=options["delta"],
+        evolve=not options["no_evolve"],
+        web=not options["no_web"],
+    )
+    files = [str(Path(name).absolute()) for name in options["files"]]
+    [end] = await solve(
+        [task], files, context, settings, quiet=options["as_json"], yes=options["yes"]
+    )
+    if options["as_json"]:
+        print_json(summary(end))
+
+
+async def solve(
+    tasks: list[str],
+    files: list[str],
+    context: "Context",
+    settings: "Settings",
+    *,
+    quiet: bool,
+    yes: bool,
+) -> list[dict[str, Any]]:
+    """Solve tasks one after the other, telling the story; return the final state of each."""
+    from ..api import build_graph  # noqa: PLC0415 - `--help` stays quick
+    from ..graph.state import Input  # noqa: PLC0415
+    from ..nodes.retrieve_experience import check_files, check_task  # noqa: PLC0415
+    from ._story import Story  # noqa: PLC0415
+
+    tasks = [check_task(task) for task in tasks]
+    check_files(files)
+    resources = _open(settings, yes=yes)
+    story = Story(quiet=quiet)
+    ends: list[dict[str, Any]] = []
+    try:
+        graph = build_graph(resources)
+        for task in tasks:
+            start = Input(task=task, files=files)
+            end: dict[str, Any] = {}
+            event: Any  # a custom event, or the state
+            async for path, mode, event in graph.astream(
+                start, context=context, stream_mode=["custom", "values"], subgraphs=True
+            ):
+                if mode == "custom":
+                    story.tell(event)
+                    if event["event"] == "answered" and not quiet:
+                        click.echo(event["answer"])
+                        sys.stdout.flush()
+                elif path == ():
+                    end = event
+            ends.append(end)
+    finally:
+        await resources.close()
+    return ends
+
+
+def _open(settings: "Settings", *, yes: bool) -> "Resources":
+    """Open the resources; the embedded model asks for its download on this terminal."""
+    from ..api import open_resources  # noqa: PLC0415
+    from .model import ProgressPrinter, terminal_confirm  # noqa: PLC0415
+
+    def start() -> tuple[str, str]:
+        from ..models.embedded import start as start_embedded  # noqa: PLC0415
+
+        with ProgressPrinter() as report:
+            endpoint = start_embedded(terminal_confirm(yes=yes), report)
+        return endpoint.base_url, endpoint.model
+
+    return open_resources(settings, start_embedded=start)
+
+
+def summary(end: dict[str, Any]) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    from ..nodes.chronicle import seconds_of, totals  # noqa: PLC0415
+
+    return {
+        "run_id": end["run_id"],
+        "answer": end["answer"],
+        "verdict": end["verdict"],
+        "judgement": end["judgement"],
+        "decisions": [
+            {key: value for key, value in one.items() if key != "record"}
+            for one in end["decisions"]
+        ],
+        "kept": end["kept"],
+        "learned": end["learned"],
+        "tokens": totals(end["ledger"]),
+        "seconds": seconds_of(end["ledger"], end["started"]),
+    }
+
+
+def _from_stdin() -> str:
+    data = sys.stdin.buffer.read(STDIN_BYTES)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise InputError(
+            f"Standard input is no UTF-8 text: byte {exc.start} is {data[exc.start]:#04x}.",
+            hint="Give binary data as a file with --file.",
+        ) from exc

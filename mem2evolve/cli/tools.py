@@ -1,0 +1,103 @@
+"""`mem2evolve tools`: what it made."""
+
+import click
+
+from ._common import only_one, open_memory, print_json, print_table, short, wait
+
+
+@click.group()
+def tools() -> None:
+    """The tools it made: list, show."""
+
+
+@tools.command("list")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also built-in, superseded and retired ones."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+def list_tools(*, everything: bool, as_json: bool) -> None:
+    """List tools, newest first."""
+    wait(_list(everything=everything, as_json=as_json))
+
+
+async def _list(*, everything: bool, as_json: bool) -> None:
+    async with open_memory() as memory:
+        where = (
+            None
+            if everything
+            else {"origin": "generated", "status": ("active", "candidate", "quarantined")}
+        )
+        found = await memory.list("tool", where=where)
+        usage = await memory.usage("tool")
+    if as_json:
+        print_json(
+            [
+                {
+                    "id": one.id,
+                    "name": one.name,
+                    "version": one.version,
+                    "status": one.status,
+                    "origin": one.origin,
+                }
+                | {
+                    "description": one.description,
+                    "uses": usage[one.id].uses if one.id in usage else 0,
+                }
+                | {"wins": usage[one.id].wins if one.id in usage else 0, "cases": len(one.cases)}
+                for one in found
+            ]
+        )
+        return
+    rows = []
+    for one in found:
+        used = usage.get(one.id)
+        record = f"{used.wins}/{used.uses} won" if used else "not used"
+        rows.append(
+            (
+                short(one.id),
+                f"{one.name} v{one.version}",
+                one.status,
+                f"{len(one.cases)} cases",
+                record,
+                one.description,
+            )
+        )
+    print_table(rows, empty="No tools yet. A run makes those it lacks.")
+
+
+@tools.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as one JSON line.")
+def show(name: str, *, as_json: bool) -> None:
+    """Show a tool by NAME or by the start of its id: card, code, cases, history."""
+    wait(_show(name, as_json=as_json))
+
+
+async def _show(name: str, *, as_json: bool) -> None:
+    async with open_memory() as memory:
+        named = [one for one in await memory.list("tool") if one.name == name]
+        newest = sorted(named, key=lambda one: one.version, reverse=True)[:1]
+        found = newest or [one for one in await memory.list("tool") if one.id.startswith(name)]
+    tool = only_one(found, "tool", name, [one.name for one in found])
+    if as_json:
+        print_json(tool.model_dump(mode="json") | {"id": tool.id})
+        return
+    click.secho(f"{tool.name} v{tool.version}  {tool.status}  {tool.origin}", bold=True)
+    click.echo(f"{tool.description}\nid {tool.id}\n")
+    if tool.code:
+        click.echo(tool.code)
+    click.secho(f"{len(tool.cases)} cases", bold=True)
+    for case in tool.cases:
+        outcome = f"raises {case.raises}" if case.raises else f"= {case.expected!r}"
+        args = ", ".join(f"{key}={value!r}" for key, value in case.args.items())
+        click.echo(f"  {tool.name}({args}) {outcome}  [{case.origin}]")
+    if tool.cases:
+        opinion = (
+            "agreed with a different implementation" if tool.second_opinion else "no second opinion"
+        )
+        click.echo(
+            f"  {opinion}; run under {', '.join(f'{k} {v}' for k, v in tool.environment.items())}"
+        )
+    click.secho("history", bold=True)
+    for change in tool.history:
+        click.echo(f"  {change.at}  {change.status}: {change.reason}")
