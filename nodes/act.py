@@ -148,7 +148,10 @@ async def _expert(desk: Desk, state: SubTaskState) -> AgentRecord | None:
 
 
 async def _offers(desk: Desk, state: SubTaskState) -> list[Offer]:
-    """Return the few tools of this sub-task: those decided on, the reader where there are files, and `python` where a need stayed open."""
+    """Return the few tools of this sub-task.
+
+    Those decided on, the reader where there are files, and `python` where a need stayed open.
+    """
     context = desk.context
     if context.arm.planner == "react":
         basic = [

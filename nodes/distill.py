@@ -1,5 +1,7 @@
-"""Node: write down what was learned. Success is generalised, failure diagnosed, and how tools were made
-becomes tool experience. Passing trouble and abstentions teach nothing.
+"""Node: write down what was learned.
+
+Success is generalised, failure diagnosed, and how tools were made becomes tool experience. Passing trouble
+and abstentions teach nothing.
 """
 
 from typing import Any, Final, Literal
@@ -66,15 +68,14 @@ async def distill(
 
 
 async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, Any]]:
-    learned = []
+    learned: list[dict[str, Any]] = []
     arm = desk.context.arm
     if arm.use_agent_experience:
         confirmed = _confirmed(state, desk) if verdict == "success" else None
         learned.append(confirmed or await _agent_lesson(desk, state, verdict))
     if arm.use_tool_experience:
-        for creation in state["creations"][:MAX_TOOL_LESSONS]:
-            if creation["drafts"]:
-                learned.append(await _tool_lesson(desk, state, creation))
+        drafted = [creation for creation in state["creations"] if creation["drafts"]]
+        learned += [await _tool_lesson(desk, state, one) for one in drafted[:MAX_TOOL_LESSONS]]
     return learned
 
 

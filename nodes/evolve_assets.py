@@ -101,7 +101,7 @@ async def _faulted(
     fault: dict[str, Any],
     judgement: Judgement,
 ) -> dict[str, Any]:
-    """A fault becomes a case and a new version; else a candidate is dropped, and what a person faults is quarantined."""
+    """A fault becomes a case and a new version; else a candidate is dropped, a person's fault quarantines."""
     if isinstance(asset, ToolRecord):
         case = _case_of(fault, judgement)
         if (

@@ -8,10 +8,14 @@ from ...graph.state import Spent, Wanted, gather
 from .inputs import TestInput
 
 
+Role = Literal["tool", "oracle"]
+"""`tool`: may be kept. `oracle`: the second opinion, which only votes."""
+
+
 class Draft(TypedDict):
     """One implementation, and what the check made of it."""
 
-    role: Literal["tool", "oracle"]
+    role: Role
     round: int
     source: str
     problems: list[str]

@@ -15,7 +15,7 @@ from ...sandbox.screen import normalise
 from ...sandbox.signature import signature_schema
 from ..desk import Desk, Resources, bullet_lessons
 from .inputs import TestInput, fitting, vary
-from .state import CreationState, Draft
+from .state import CreationState, Draft, Role
 
 MAX_CODE_TOKENS: Final = 900
 END_OF_BLOCK: Final = ("\n```\n",)
@@ -64,11 +64,10 @@ async def write_code(
     desk = Desk.of(runtime, resources, "create:code")
     profile = (await desk.chat("coder")).profile
     turn = state["round"] + 1
-    asked: list[tuple[str, Any, float]] = []
-    for n in range(profile.drafts):
-        asked.append(
-            ("tool", _tool_prompt(state, mend=profile.mends_code), min(1.0, 0.2 * turn + 0.4 * n))
-        )
+    prompt = _tool_prompt(state, mend=profile.mends_code)
+    asked: list[tuple[Role, Any, float]] = [
+        ("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(profile.drafts)
+    ]
     if turn == 1 or not profile.mends_code:
         need = load_prompt("oracle").messages(
             description=state["need"]["description"], signature=state["signature"]
@@ -81,7 +80,7 @@ async def write_code(
         )
     )
     drafts = [
-        Draft(role=role, round=turn, source=normalise(extract_code(reply)), problems=[])  # type: ignore[typeddict-item]
+        Draft(role=role, round=turn, source=normalise(extract_code(reply)), problems=[])
         for (role, _, _), reply in zip(asked, replies, strict=True)
     ]
     desk.tell("drafted", round=turn, drafts=len(drafts))

@@ -1,0 +1,60 @@
+# Everything a person types. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-live check lint format types snapshots bench-demo dev clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Install everything into .venv
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11"; echo "hint: make PYTHON=/path/to/python3.11 …"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "error: no virtual environment could be made"; echo "hint: install the package python3-venv"; exit 2; }
+	@echo "installing into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[local,dev]'
+	@touch $@
+
+run: $(READY) ## Solve TASK="…"; without it, two related tasks
+ifdef TASK
+	@$(BIN)/mem2evolve run "$$TASK"
+else
+	@$(BIN)/mem2evolve demo
+endif
+
+test: $(READY) ## Run the tests
+	@$(BIN)/python -m pytest
+
+test-live: $(READY) ## Run the whole loop on the embedded model
+	@$(BIN)/python -m pytest -m live tests
+
+check: lint types test ## What a change must pass
+
+lint: $(READY) ## Format and style, without changing anything
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+format: $(READY) ## Format, and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+types: $(READY) ## mypy, strict
+	@$(BIN)/mypy
+
+snapshots: $(READY) ## Rewrite the golden copies of the prompts
+	@SNAPSHOTS=write $(BIN)/python -m pytest -q tests/prompts
+
+bench-demo: $(READY) ## The demo ten times in fresh homes on the embedded model
+	@$(BIN)/python bench/demo.py --runs 10
+
+dev: $(READY) ## LangGraph's dev server, for Studio
+	@$(BIN)/langgraph dev
+
+clean: ## Remove what was installed and built; homes and models stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+export TASK

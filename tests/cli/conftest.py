@@ -1,0 +1,148 @@
+"""The real command line, in a home of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import pytest
+
+from ..openai_server import OpenAIServer
+
+COMMAND = (sys.executable, "-m", "mem2evolve.cli")
+TASK = "What is three times 14?"
+PATIENCE_S = 40.0
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def refused(self) -> str:
+        """Return the text on standard error; fail unless it is a clean refusal."""
+        lines = self.err.strip().splitlines()
+        assert self.code == 2, self
+        assert self.out == "", self
+        assert len(lines) == 2, self
+        assert lines[0].startswith("error: "), self
+        assert lines[1].startswith("hint: "), self
+        return self.err
+
+
+class Started:
+    """A command that runs. Standard error goes to a file, so that it can be watched."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", out: IO[bytes], err: IO[bytes]) -> None:
+        self.process = process
+        self._files = (out, err)
+
+    @property
+    def out(self) -> str:
+        """What is on standard output by now."""
+        return Path(self._files[0].name).read_text()
+
+    @property
+    def err(self) -> str:
+        """What is on standard error by now."""
+        return Path(self._files[1].name).read_text()
+
+    def wait_until(self, ready: Callable[[], bool]) -> None:
+        """Wait for something to happen while the command runs."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not ready():
+            assert self.process.poll() is None, (self.process.returncode, self.out, self.err)
+            assert time.monotonic() < deadline, (self.out, self.err)
+            time.sleep(0.02)
+
+    def interrupt(self) -> Done:
+        """Press Ctrl-C: the terminal sends SIGINT to the whole group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.end()
+
+    def end(self) -> Done:
+        """Wait for the end."""
+        code = self.process.wait(PATIENCE_S)
+        return Done(code, self.out, self.err)
+
+
+class Cli:
+    """Runs `mem2evolve` with a home, a cache and a user of its own.
+
+    Attributes:
+        env: The whole environment; change it as needed.
+        home: The home.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(folder / "user"),
+            "MEM2EVOLVE_HOME": str(self.home),
+            "MEM2EVOLVE_CACHE": str(folder / "cache"),
+        }
+        (folder / "user").mkdir()
+        self._started: list[Started] = []
+
+    def model(self, server: OpenAIServer) -> None:
+        """Use a scripted server."""
+        self.env |= {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "test-key"}
+
+    def __call__(self, *words: str | bytes, stdin: bytes = b"", ok: bool = False) -> Done:
+        """Run to the end."""
+        done = subprocess.run(
+            [*COMMAND, *words],
+            env=self.env,
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        result = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert not ok or result.code == 0, result
+        assert "Traceback" not in result.err
+        return result
+
+    def start(self, *words: str) -> Started:
+        """Start a command in a process group of its own."""
+        number = len(self._started)
+        out = (self.folder / f"out{number}").open("wb")
+        err = (self.folder / f"err{number}").open("wb")
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            env=self.env,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        self._started.append(Started(process, out, err))
+        return self._started[-1]
+
+    def close(self) -> None:
+        """End what still runs."""
+        for started in self._started:
+            if started.process.poll() is None:
+                started.process.kill()
+                started.process.wait()
+            for file in started._files:
+                file.close()
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    """Return the command line."""
+    cli = Cli(tmp_path)
+    yield cli
+    cli.close()
