@@ -1,11 +1,15 @@
 """What travels between nodes: plain JSON values, and ids of what is big."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
+from pydantic import with_config
 from typing_extensions import TypedDict
+
+described: Final = with_config(use_attribute_docstrings=True)
+"""Shows the texts below the fields in JSON schemas, and so in Studio."""
 
 
 def gather(old: list[Any] | None, new: "list[Any] | Mapping[str, list[Any]] | None") -> list[Any]:
@@ -15,6 +19,7 @@ def gather(old: list[Any] | None, new: "list[Any] | Mapping[str, list[Any]] | No
     return list(new["all"]) if isinstance(new, Mapping) else [*(old or []), *new]
 
 
+@described
 class Wanted(TypedDict):
     """A need: the wanted card of a tool or an expert, and who wants it."""
 
@@ -28,6 +33,7 @@ class Wanted(TypedDict):
     """Ids of the sub-tasks that want it; near-identical needs are merged."""
 
 
+@described
 class SubTask(TypedDict):
     """One step of the plan."""
 
@@ -40,6 +46,7 @@ class SubTask(TypedDict):
     """Wanted cards of its tools."""
 
 
+@described
 class Decision(TypedDict):
     """How one need was met, with what it takes to answer "why was this (not) reused?"."""
 
@@ -58,6 +65,7 @@ class Decision(TypedDict):
     """What was created, whole: in a frozen run (`evolve=False`) it is nowhere else."""
 
 
+@described
 class Result(TypedDict):
     """What came of one sub-task."""
 
@@ -73,6 +81,7 @@ class Result(TypedDict):
     """Ids of the lessons that were shown."""
 
 
+@described
 class Spent(TypedDict):
     """Usage of one stage."""
 
@@ -84,6 +93,7 @@ class Spent(TypedDict):
     seconds: float
 
 
+@described
 class Input(TypedDict, total=False):
     """What a run is given: a task, or a conversation whose last human message is the task."""
 
@@ -97,6 +107,7 @@ class Input(TypedDict, total=False):
     """A person's verdict on an earlier run; given instead of a task."""
 
 
+@described
 class Correction(TypedDict):
     """What a person says of an earlier run."""
 
@@ -105,6 +116,7 @@ class Correction(TypedDict):
     because: str
 
 
+@described
 class Judgement(TypedDict):
     """A verdict with its reasons."""
 
@@ -120,6 +132,7 @@ class Judgement(TypedDict):
     """Per faulted asset: id, name, why, and a case if one was given."""
 
 
+@described
 class State(Input, total=False):
     """State of one run. Nodes return updates; nothing edits it in place."""
 
@@ -145,6 +158,7 @@ class State(Input, total=False):
     ledger: Annotated[list[Spent], gather]
 
 
+@described
 class NeedState(TypedDict):
     """What `select_or_create_asset` gets: one need."""
 
@@ -156,6 +170,7 @@ class NeedState(TypedDict):
     files: list[str]
 
 
+@described
 class SubTaskState(TypedDict):
     """What `act` gets: one sub-task with what it builds on."""
 
