@@ -139,6 +139,8 @@ class State(Input, total=False):
     run_id: str
     started: float
     """Unix time of the start, seconds."""
+    ended: float
+    """Unix time of the answer; once the run has been learned from, of that."""
     lessons: list[dict[str, Any]]
     """Agent experience recalled for the plan: id, text, score."""
     plan: list[SubTask]

@@ -29,8 +29,14 @@ async def aggregate(
         answer = await desk.text(
             "actor", load_prompt("aggregate").messages(task=state["task"], results=lines)
         )
-    desk.tell("answered", answer=answer, seconds=round(time.time() - state["started"], 1))
-    return {"answer": answer, "messages": [AIMessage(answer)], "ledger": desk.ledger}
+    ended = time.time()
+    desk.tell("answered", answer=answer, seconds=round(ended - state["started"], 1))
+    return {
+        "answer": answer,
+        "ended": ended,
+        "messages": [AIMessage(answer)],
+        "ledger": desk.ledger,
+    }
 
 
 def in_order(state: State) -> list[Result]:

@@ -44,7 +44,7 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
         learned=tuple(item["id"] for item in state["learned"]),
         transient=judgement["reason"] if judgement and judgement["transient"] else "",
         tokens=totals(state["ledger"]) or (earlier.tokens if earlier else {}),
-        seconds=seconds_of(state["ledger"], state["started"])
+        seconds=seconds_of(state["ledger"], state["started"], time.time())
         if state["started"]
         else (earlier.seconds if earlier else {}),
         **({"created_at": earlier.created_at} if earlier else {}),
@@ -79,9 +79,9 @@ def totals(ledger: list[Spent]) -> dict[str, dict[str, int]]:
     return dict(sums)
 
 
-def seconds_of(ledger: list[Spent], started: float) -> dict[str, float]:
-    """Return the wall time since `started`, and the model time of both directions (calls side by side add up)."""
-    spent = {"total": round(time.time() - started, 2)}
+def seconds_of(ledger: list[Spent], started: float, ended: float) -> dict[str, float]:
+    """Return the wall time, and the model time of both directions (calls side by side add up)."""
+    spent = {"total": round(ended - started, 2)}
     for direction in ("forward", "backward"):
         took = sum(line["seconds"] for line in ledger if line["direction"] == direction)
         spent[f"{direction}_model"] = round(took, 2)

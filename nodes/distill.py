@@ -4,6 +4,7 @@ Success is generalised, failure diagnosed, and how tools were made becomes tool 
 and abstentions teach nothing.
 """
 
+import time
 from typing import Any, Final, Literal
 
 from langgraph.runtime import Runtime
@@ -64,7 +65,7 @@ async def distill(
     ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})
     record = await record_run(desk, ended)
     desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
-    return {"learned": learned, "correction": None, "ledger": desk.ledger}
+    return {"learned": learned, "ended": time.time(), "correction": None, "ledger": desk.ledger}
 
 
 async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, Any]]:

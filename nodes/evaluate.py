@@ -223,6 +223,7 @@ async def _restore(desk: Desk, correction: Correction) -> dict[str, Any]:
         "results": run.results,
         "answer": run.answer,
         "started": 0.0,
+        "ended": 0.0,
         "ledger": [],
         "lessons": [],
         "learned": [],

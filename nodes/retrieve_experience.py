@@ -38,6 +38,7 @@ async def retrieve_experience(
     return fresh | {
         "run_id": run_id,
         "started": time.time(),
+        "ended": 0.0,
         "task": task,
         "lessons": lessons,
         "plan": [],

@@ -156,7 +156,7 @@ def summary(end: dict[str, Any]) -> dict[str, Any]:
         "kept": end["kept"],
         "learned": end["learned"],
         "tokens": totals(end["ledger"]),
-        "seconds": seconds_of(end["ledger"], end["started"]),
+        "seconds": seconds_of(end["ledger"], end["started"], end["ended"]),
     }
 
 

@@ -7,7 +7,6 @@ from typing_extensions import TypedDict
 from ...graph.state import Spent, Wanted, gather
 from .inputs import TestInput
 
-
 Role = Literal["tool", "oracle"]
 """`tool`: may be kept. `oracle`: the second opinion, which only votes."""
 
