@@ -9,21 +9,38 @@ from .desk import Desk
 
 
 async def record_run(desk: Desk, state: State) -> RunRecord:
-    """Write the run as it stands; the same run again replaces it."""
-    earlier = await desk.memory.get("run", state["run_id"])
-    judgement = state.get("judgement")
-    verdict = state.get("verdict") or "none"
+    """Write the run as it stands; the same run again replaces it.
+
+    A later verdict changes what was judged and learned; what the run did and cost stays as it was.
+    """
+    earlier = await desk.memory.get("run", state["run_id"]) if state.get("correction") else None
+    record = earlier or _first_record(desk, state)
+    judgement, verdict = state.get("judgement"), state.get("verdict") or "none"
     used = used_ids(state)
     faulted = {fault["id"] for fault in judgement["faults"]} if judgement else set()
-    shown = sorted(
-        {lesson["id"] for lesson in state["lessons"]}
-        | {key for r in state["results"] for key in r["lessons"]}
-    )
-    lessons = shown or list(earlier.lessons if earlier else ())
-    record = RunRecord(
+    judged = verdict in ("success", "failure")
+    changed = {
+        "verdict": verdict,
+        "verdict_by": judgement["by"] if judgement else "",
+        "critique": dict(judgement) if judgement else {},
+        "assets": tuple(used),
+        "won": tuple(key for key in used if key not in faulted) if judged else (),
+        "helped": record.lessons if verdict == "success" else (),
+        "learned": tuple(item["id"] for item in state["learned"]),
+        "transient": judgement["reason"] if judgement and judgement["transient"] else "",
+    }
+    record = record.model_copy(update=changed)
+    await desk.memory.put(record)
+    return record
+
+
+def _first_record(desk: Desk, state: State) -> RunRecord:
+    shown = {lesson["id"] for lesson in state["lessons"]}
+    shown |= {key for result in state["results"] for key in result["lessons"]}
+    return RunRecord(
         id=state["run_id"],
         task=state["task"],
-        mode=desk.context.mode if earlier is None else earlier.mode,
+        mode=desk.context.mode,
         model=desk.context.model or desk.resources.settings.model,
         namespace=desk.context.namespace,
         status="partial" if any(result["partial"] for result in state["results"]) else "done",
@@ -32,25 +49,10 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
         results=[dict(result) for result in state["results"]],
         creations=state["creations"],
         answer=state["answer"],
-        verdict=verdict,  # type: ignore[arg-type]  # a verdict or "none"
-        verdict_by=judgement["by"] if judgement else "",
-        critique=dict(judgement) if judgement else {},
-        assets=tuple(used),
-        won=tuple(key for key in used if key not in faulted)
-        if verdict in ("success", "failure")
-        else (),
-        lessons=tuple(lessons),
-        helped=tuple(lessons) if verdict == "success" else (),
-        learned=tuple(item["id"] for item in state["learned"]),
-        transient=judgement["reason"] if judgement and judgement["transient"] else "",
-        tokens=totals(state["ledger"]) or (earlier.tokens if earlier else {}),
-        seconds=seconds_of(state["ledger"], state["started"], time.time())
-        if state["started"]
-        else (earlier.seconds if earlier else {}),
-        **({"created_at": earlier.created_at} if earlier else {}),
+        lessons=tuple(sorted(shown)),
+        tokens=totals(state["ledger"]),
+        seconds=seconds_of(state["ledger"], state["started"], time.time()),
     )
-    await desk.memory.put(record)
-    return record
 
 
 def used_ids(state: State) -> list[str]:

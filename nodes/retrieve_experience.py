@@ -79,7 +79,7 @@ def check_task(task: str) -> str:
     strange = [  # control characters, and halves of surrogate pairs
         char
         for char in task
-        if (ord(char) < 32 and char not in "\n\r\t") or "\ud800" <= char <= "\udfff"
+        if (char < " " and char not in "\n\r\t") or "\ud800" <= char <= "\udfff"
     ]
     if strange:
         raise InputError(

@@ -141,7 +141,7 @@ async def _create(
                 "run_id": state["run_id"],
                 "need": need,
                 "goal": state["goal"],
-                "near": [candidate.card for candidate in found[:3]],
+                "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
             },
             context=desk.context,
         )

@@ -29,7 +29,7 @@ class CreationState(TypedDict, total=False):
     goal: str
     """The sub-task that wants the tool."""
     near: list[str]
-    """Cards of tools that scored just below δ."""
+    """Cards of tools that came close, but do not do what is wanted."""
     name: str
     signature: str
     lessons: list[dict[str, Any]]

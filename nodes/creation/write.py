@@ -106,10 +106,18 @@ def _tool_prompt(state: CreationState, *, mend: bool) -> Any:
     return load_prompt("tool").messages(
         description=state["need"]["description"],
         signature=state["signature"],
-        lessons=bullet_lessons(state["lessons"]),
+        lessons="\n\n".join(
+            filter(None, (bullet_lessons(state["lessons"]), _near_block(state["near"])))
+        ),
         web=_web_block(state["web"]),
         failures=state["failures"] if mend else "",
     )
+
+
+def _near_block(near: list[str]) -> str:
+    if not near:
+        return ""
+    return "Tools that exist, but do not do this:\n" + "\n".join(f"- {card}" for card in near)
 
 
 def _web_block(web: list[dict[str, str]]) -> str:
