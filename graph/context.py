@@ -89,6 +89,8 @@ class Context:
         _one_of("mode", self.mode, tuple(MODES))
         _one_of("planner", self.planner, (None, "plan", "react", "cot", "direct"))
         _one_of("actions", self.actions, ("auto", "native", "json"))
+        for entry in dataclasses.fields(self):
+            _typed(entry.name, getattr(self, entry.name), entry.type)
         for name in ("lessons_for_planning", "lessons_for_creating"):
             _in_range(name, getattr(self, name), 0, 20)
         for name in ("debug_rounds", "max_steps"):
@@ -99,16 +101,17 @@ class Context:
             raise ConfigError("namespace is empty.", hint="Leave it out to use 'default'.")
 
     @classmethod
-    def of(cls, given: "Context | Mapping[str, Any] | None") -> "Context":
+    def of(cls, given: object) -> "Context":
         """Normalise what a run carries: a `Context`, a mapping, or nothing.
 
-        LangGraph passes `None` when the caller gave none, and the raw mapping inside a parent graph
-        that has another schema. Keys of other graphs are passed over.
+        LangGraph passes `None` when the caller gave none, and the parent's own context, a mapping or
+        an object, inside a parent graph that has another schema. Keys of other graphs are passed over.
         """
         if isinstance(given, Context):
             return given
+        values = given if isinstance(given, Mapping) else getattr(given, "__dict__", {})
         names = {entry.name for entry in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in (given or {}).items() if key in names})
+        return cls(**{key: value for key, value in values.items() if key in names})
 
     @property
     def arm(self) -> Arm:
@@ -127,6 +130,20 @@ def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
         names = ", ".join(str(item) for item in allowed if item is not None)
         raise ConfigError(f"{name}={value!r} is unknown.", hint=f"Use one of {names}.")
+
+
+def _typed(name: str, value: object, kind: object) -> None:
+    """Refuse the text "false" for a switch, 2.5 for a count, and the like."""
+    words = {
+        bool: ("true or false", bool),
+        Switch: ("true or false", bool | None),
+        int: ("a whole number", int),
+        str: ("text", str),
+    }
+    if kind in words:
+        word, allowed = words[kind]
+        if not isinstance(value, allowed) or (kind is int and isinstance(value, bool)):
+            raise ConfigError(f"{name}={value!r} is out of place.", hint=f"Use {word}.")
 
 
 def _in_range(name: str, value: float, low: float, high: float) -> None:

@@ -137,6 +137,7 @@ class State(Input, total=False):
     """State of one run. Nodes return updates; nothing edits it in place."""
 
     run_id: str
+    """Id of the run, and of its record in the memory."""
     started: float
     """Unix time of the start, seconds."""
     ended: float
@@ -144,20 +145,27 @@ class State(Input, total=False):
     lessons: list[dict[str, Any]]
     """Agent experience recalled for the plan: id, text, score."""
     plan: list[SubTask]
+    """Sub-tasks in the order of the plan."""
     needs: list[Wanted]
+    """What the plan wants; near-identical needs are one."""
     decisions: Annotated[list[Decision], gather]
+    """How each need was met, and why."""
     creations: Annotated[list[dict[str, Any]], gather]
     """Creation trajectories, each with the id of what came of it."""
     results: Annotated[list[Result], gather]
+    """What came of each sub-task."""
     answer: str
+    """The answer, in the form that the task asks for."""
     verdict: str
     """`success`, `failure` or `abstained`; empty when the run was not judged."""
     judgement: Judgement | None
+    """The verdict with its evidence."""
     kept: list[dict[str, Any]]
     """What `evolve_assets` did: id, name, kind, from and to status, reason."""
     learned: list[dict[str, Any]]
     """Lessons written, and lessons confirmed: id, title, scope, new."""
     ledger: Annotated[list[Spent], gather]
+    """Tokens and seconds of each stage."""
 
 
 @described

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from ..errors import ModelReplyError
 from ..prompts.load import load_prompt
-from .faults import refused_parameter, translate
+from .faults import cut_reply, refused_parameter, translate
 from .profiles import LADDER, Profile, Structured
-from .replies import Unusable, parse_json, without_thoughts
+from .replies import Unusable, parse_json, whole, without_thoughts
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -55,6 +55,10 @@ class Sampling:
 PLAIN: Final = Sampling()
 
 
+class _RungRefused(Exception):
+    """The server refuses the parameter by which JSON was asked for."""
+
+
 class Chat:
     """One chat model.
 
@@ -90,8 +94,11 @@ class Chat:
         sampling: Sampling = PLAIN,
     ) -> tuple[AIMessage, Usage]:
         """Return a reply that may hold tool calls. `tools` are OpenAI function schemas."""
-        extra = {"tools": list(tools)} if tools else {}
-        return await self._call(messages, sampling, **extra)
+        extra: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        message, usage = await self._call(messages, sampling, **extra)
+        if tools and "tools" in self._refused:  # this reply was given without them
+            self.profile = replace(self.profile, actions="json")
+        return message, usage
 
     async def structured(
         self,
@@ -140,17 +147,28 @@ class Chat:
             if extra.keys() & self._refused:
                 continue
             asked = [*messages, HumanMessage(_by_prompt(schema))] if way == "prompt" else messages
-            message, usage = await self._call(asked, sampling, **extra)
-            if extra.keys() & self._refused:
-                continue  # it was dropped on the way: this reply was not asked for as JSON
+            try:
+                message, usage = await self._call(asked, sampling, needed=True, **extra)
+            except _RungRefused:
+                continue  # without it, a reply would not be asked for as JSON
             self.profile = replace(self.profile, structured=way)
             return message, usage
         raise AssertionError("the last rung sends nothing that can be refused")
 
     async def _call(
-        self, messages: Sequence[BaseMessage], sampling: Sampling, **extra: Any
+        self,
+        messages: Sequence[BaseMessage],
+        sampling: Sampling,
+        *,
+        needed: bool = False,
+        **extra: Any,
     ) -> tuple[AIMessage, Usage]:
-        """Send one request; drop parameters that this server refuses, and remember them."""
+        """Send one request; drop parameters that this server refuses, and remember them.
+
+        Raises:
+            ModelError: If the model cannot be reached or refuses.
+            _RungRefused: If one of `extra` is refused and `needed`.
+        """
         started = time.monotonic()
         for attempt in range(MAX_REFUSALS + 1):
             options = {
@@ -161,11 +179,15 @@ class Chat:
             try:
                 reply = await self._model.bind(**options).ainvoke(list(messages))
             except Exception as exc:
+                if (cut := cut_reply(exc)) is not None:
+                    return cut, _usage(cut, time.monotonic() - started)
                 name = refused_parameter(exc)
-                if attempt < MAX_REFUSALS and name in options:
-                    self._refused.add(name)
-                    continue
-                raise translate(exc, self.name) from exc
+                if attempt == MAX_REFUSALS or name not in options:
+                    raise translate(exc, self.name) from exc
+                self._refused.add(name)
+                if needed and name in extra:
+                    raise _RungRefused(name) from exc
+                continue
             if not isinstance(reply, AIMessage):
                 raise self._unusable("it is no assistant message", AIMessage(str(reply)))
             return reply, _usage(reply, time.monotonic() - started)
@@ -213,10 +235,10 @@ def _compact(schema: dict[str, Any]) -> str:
 
 
 def _payload(message: AIMessage) -> str:
-    """Return the text of a reply, or the arguments of its only tool call."""
-    if not message.text.strip() and message.tool_calls:
-        return _compact(message.tool_calls[0]["args"])
-    return message.text
+    """Return the arguments of a reply's tool call, or its text."""
+    if message.tool_calls:
+        return whole(_compact(message.tool_calls[0]["args"]))
+    return whole(message.text)
 
 
 def _was_cut(message: AIMessage) -> bool:

@@ -1,10 +1,12 @@
 """Finds the chat model behind a model string, and keeps it for the life of an event loop."""
 
 import asyncio
+import math
 import os
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
@@ -16,9 +18,17 @@ from .chat import Chat
 from .faults import translate
 from .profiles import CAPABLE, SMALL, Profile
 
+if TYPE_CHECKING:
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+TIMEOUT: Final = "MEM2EVOLVE_MODEL_TIMEOUT"
+"""Seconds to wait for a reply, from the environment."""
 TIMEOUT_S: Final = 120.0
 """A provider's reply; the embedded model gets `EMBEDDED_TIMEOUT_S`."""
 EMBEDDED_TIMEOUT_S: Final = 900.0
+LISTING_S: Final = 30.0
+"""At the most, for a server's list of models."""
+PROXIES: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY")
 RETRIES: Final = 2
 
 Start = Callable[[], tuple[str, str]]
@@ -75,7 +85,7 @@ class Models:
             return Chat(name, self._given, CAPABLE)
         if name == EMBEDDED_MODEL:
             base_url, served = await asyncio.to_thread(self._start)
-            model = _openai(served, base_url=base_url, key="none", timeout_s=EMBEDDED_TIMEOUT_S)
+            model = await _openai(served, base_url, key="none", default_s=EMBEDDED_TIMEOUT_S)
             return Chat(name, model, SMALL)
         provider, colon, rest = name.partition(":")
         if colon and provider == "openai":
@@ -93,25 +103,99 @@ def _start_embedded() -> tuple[str, str]:
     return start()
 
 
-def _openai(name: str, *, base_url: str | None, key: str, timeout_s: float) -> ChatOpenAI:
-    import httpx  # noqa: PLC0415 - `--help` must not load it
+def timeout_from_env(default_s: float) -> float:
+    """Return how many seconds a reply may take.
 
-    # Proxies are for the world outside, never for a server on this machine.
-    local = base_url is not None and httpx.URL(base_url).host in ("127.0.0.1", "localhost", "::1")
-    return ChatOpenAI(
-        model=name,
-        base_url=base_url,
-        api_key=SecretStr(key),
-        timeout=timeout_s,
-        max_retries=RETRIES,
-        stream_usage=True,
-        http_async_client=httpx.AsyncClient(timeout=timeout_s, trust_env=not local),
-        http_client=httpx.Client(timeout=timeout_s, trust_env=not local),
-    )
+    Raises:
+        ConfigError: If MEM2EVOLVE_MODEL_TIMEOUT is not a number of seconds above zero.
+    """
+    text = os.environ.get(TIMEOUT)
+    if not text:
+        return default_s
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ConfigError(
+            f"{TIMEOUT}={text!r} is not a number of seconds above zero.",
+            hint=f"Unset it to wait {default_s:g} seconds.",
+        )
+    return seconds
+
+
+async def _openai(name: str, base_url: str | None, *, key: str, default_s: float) -> ChatOpenAI:
+    """Open a client; in a thread, since it reads certificates from the disk."""
+    timeout_s = timeout_from_env(default_s)
+
+    def open_client() -> ChatOpenAI:
+        own, blocking = _clients(base_url, timeout_s)
+        return ChatOpenAI(
+            model=name,
+            base_url=base_url,
+            api_key=SecretStr(key),
+            timeout=timeout_s,
+            max_retries=RETRIES,
+            stream_usage=True,
+            http_async_client=own,
+            http_client=blocking,
+            http_socket_options=(),  # they are for clients that it makes itself, and it warns
+        )
+
+    return await asyncio.to_thread(open_client)
+
+
+def _clients(
+    base_url: str | None, timeout_s: float
+) -> "tuple[DefaultAsyncHttpxClient, DefaultHttpxClient]":
+    """Return clients for a server. Proxies are for the world outside, never for this machine.
+
+    Raises:
+        ConfigError: If the URL is none, or the proxy named in the environment cannot be used.
+    """
+    import openai  # noqa: PLC0415 - `--help` must not load it
+
+    direct = base_url is not None and _host(base_url) in ("127.0.0.1", "localhost", "::1")
+    try:
+        return (
+            openai.DefaultAsyncHttpxClient(timeout=timeout_s, trust_env=not direct),
+            openai.DefaultHttpxClient(timeout=timeout_s, trust_env=not direct),
+        )
+    except (ImportError, ValueError) as exc:  # no SOCKS support; no proxy's URL
+        named = [name for name in PROXIES if os.environ.get(name) or os.environ.get(name.lower())]
+        raise ConfigError(
+            f"The proxy that {' or '.join(named) or 'the environment'} names cannot be used: {exc}",
+            hint="Unset it, name an http:// proxy, or list the server's host in NO_PROXY.",
+        ) from exc
+
+
+def _host(base_url: str) -> str:
+    """Return the host of OPENAI_BASE_URL.
+
+    Raises:
+        ConfigError: If it is no http or https URL.
+    """
+    try:
+        url = urlsplit(base_url)
+        sound = url.scheme in ("http", "https") and url.port != 0
+        host = url.hostname if sound else None
+    except ValueError:  # a port or an address that is none
+        host = None
+    if not host:
+        raise ConfigError(
+            f"OPENAI_BASE_URL={base_url!r} is not the URL of a server.",
+            hint="Write it like http://127.0.0.1:8000/v1, or unset it.",
+        )
+    return host
 
 
 async def _openai_from_env(name: str) -> ChatOpenAI:
     base_url = os.environ.get("OPENAI_BASE_URL") or None
+    if not name and base_url is None:
+        raise ConfigError(
+            "'openai:' names no model, and OPENAI_BASE_URL no server to ask for its only one.",
+            hint="Write openai:NAME, as in openai:gpt-5, or set OPENAI_BASE_URL.",
+        )
     key = os.environ.get("OPENAI_API_KEY") or ("none" if base_url else "")
     if not key:
         raise ConfigError(
@@ -120,14 +204,18 @@ async def _openai_from_env(name: str) -> ChatOpenAI:
         )
     if not name:
         name = await _only_model(base_url or "", key)
-    return _openai(name, base_url=base_url, key=key, timeout_s=TIMEOUT_S)
+    return await _openai(name, base_url, key=key, default_s=TIMEOUT_S)
 
 
 async def _only_model(base_url: str, key: str) -> str:
     """Ask a compatible server which model it serves, when none is named."""
     import openai  # noqa: PLC0415 - `--help` must not load it
 
-    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, timeout=30.0) as client:
+    timeout_s = min(LISTING_S, timeout_from_env(TIMEOUT_S))
+    own, _ = await asyncio.to_thread(_clients, base_url, timeout_s)
+    async with openai.AsyncOpenAI(
+        base_url=base_url, api_key=key, timeout=timeout_s, http_client=own
+    ) as client:
         try:
             names = [model.id async for model in client.models.list()]
         except Exception as exc:
@@ -151,11 +239,16 @@ def _other(name: str) -> BaseChatModel:
             f"Model {name!r} needs a package: {exc}.", hint="Install the package it names."
         ) from exc
     except ValueError as exc:
+        cause = " ".join(str(exc).split())[:200].rstrip(".")
+        if "infer model provider" in cause:  # the text goes on with a list of all providers
+            provider, colon, _ = name.partition(":")
+            cause = f"no provider {provider!r} is known" if colon else "it names no provider"
         raise ConfigError(
-            f"{name!r} is not a model: {' '.join(str(exc).split())[:200]}",
+            f"{name!r} is not a model: {cause}.",
             hint="Write provider:model, as in openai:gpt-5, or `embedded`.",
         ) from exc
     except Exception as exc:
         raise ModelError(
-            f"Model {name!r} cannot be opened: {exc}.", hint="Check its key and settings."
+            f"Model {name!r} cannot be opened: {str(exc).rstrip('.')}.",
+            hint="Check its key and settings.",
         ) from exc

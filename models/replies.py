@@ -18,8 +18,13 @@ class Unusable(ValueError):
 
 def without_thoughts(text: str) -> str:
     """Drop `<think>` blocks that some models put before their reply."""
-    text = _THOUGHTS.sub("", text)
+    text = _THOUGHTS.sub("", whole(text))
     return text.rsplit("</think>", 1)[-1].strip()
+
+
+def whole(text: str) -> str:
+    """Replace halves of surrogate pairs, which no file, database or request can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def parse_json(text: str, shape: type[T], *, cut: bool = False) -> T:
@@ -69,21 +74,35 @@ def _candidates(text: str) -> list[Any]:
     found: list[Any] = []
     for piece in (text, *(body for _, body in _FENCE.findall(text))):
         try:
-            found.append(json.loads(piece))
+            found.append(_sound(_DECODER.decode(piece)))
         except (ValueError, RecursionError):
             continue
     if found:
         return found
-    decoder, at = json.JSONDecoder(), text.find("{")
+    at = text.find("{")
     while at >= 0:
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, at)
+            value = _sound(value)
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
             continue
         found.append(value)
         at = text.find("{", end)
     return found
+
+
+def _sound(value: Any) -> Any:
+    """Replace halves of surrogate pairs, which JSON can escape, in every string of the value."""
+    return json.loads(whole(json.dumps(value, ensure_ascii=False)))
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+"""Refuses NaN and infinities, which are not JSON and which no tool could be given."""
 
 
 def _explain(exc: ValidationError) -> str:

@@ -145,6 +145,11 @@ async def _keep(
         **reply.model_dump(),
     )
     key, new = await desk.memory.remember(record)
+    kept = await desk.memory.get("experience", key)
+    if kept is not None and kept.status == "superseded":  # `_unlearn` set it aside just now
+        await desk.memory.set_status(
+            "experience", key, "active", "drawn again", run_id=state["run_id"]
+        )
     return {"id": key, "title": record.title, "scope": scope, "new": new}
 
 

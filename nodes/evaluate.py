@@ -6,6 +6,7 @@ again from the same evidence without seeing the answer, and the two are compared
 
 import inspect
 import re
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from langgraph.runtime import Runtime
@@ -266,7 +267,7 @@ def same_answer(one: str, other: str) -> bool:
     ]
     if len(numbers[0]) == len(numbers[1]) == 1:
         rest = [set(re.findall(r"[^\W\d]+", text.lower())) for text in (one, other)]
-        return float(numbers[0][0]) == float(numbers[1][0]) and (
+        return Decimal(numbers[0][0]) == Decimal(numbers[1][0]) and (
             rest[0] <= rest[1] or rest[1] <= rest[0]
         )
     return _squeeze(one).strip(" .'\"") == _squeeze(other).strip(" .'\"") != ""

@@ -15,6 +15,7 @@ from ..models.replies import extract_code
 from ..prompts.load import load_prompt
 from ..sandbox.screen import normalise, screen
 from .chronicle import used_ids
+from .creation.agree import normal_form
 from .creation.check import passes
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS
 from .desk import Desk, Resources
@@ -130,7 +131,7 @@ async def _faulted(
 
 
 def _case_of(fault: dict[str, Any], judgement: Judgement) -> Case | None:
-    if not fault.get("args"):
+    if not fault.get("args") or fault.get("expected") is None:
         return None
     origin = "person" if judgement["by"] == "person" else "model"
     return Case(args=fault["args"], expected=fault["expected"], origin=origin, tolerance=1e-9)  # type: ignore[arg-type]  # one of two literals
@@ -153,6 +154,8 @@ async def _improve(
         problems = problems or await passes(
             desk, source, tool.function, [one.model_dump() for one in cases]
         )
+        if not problems and normal_form(source) == normal_form(tool.code):
+            problems = ["it is the same code as before"]
         if not problems:
             break
         failures = "\n".join(f"- {problem}" for problem in problems[:3])

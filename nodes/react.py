@@ -4,6 +4,7 @@ Two action protocols share it: native tool calls, and JSON actions for models wi
 produce the same messages, so the same tool node runs the calls.
 """
 
+import itertools
 import json
 import uuid
 from collections.abc import Sequence
@@ -187,19 +188,19 @@ def steps_taken(messages: Sequence[BaseMessage]) -> int:
 
 def calls_of(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return the tool calls with what came of each, in order."""
-    results = {
-        message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)
-    }
-    found = []
-    for message in messages:
-        for call in message.tool_calls if isinstance(message, AIMessage) else ():
-            result = results.get(call["id"] or "")
-            failed = result is None or result.status == "error"
+    found: list[dict[str, Any]] = []
+    for n, message in enumerate(messages):
+        if not isinstance(message, AIMessage):
+            continue
+        # Some servers give the same ids in every turn, so results are told apart by their place.
+        following = messages[n + 1 : n + 1 + len(message.tool_calls)]
+        results = [one for one in following if isinstance(one, ToolMessage)]
+        for call, result in itertools.zip_longest(message.tool_calls, results):
             found.append(
                 {
                     "tool": call["name"],
                     "args": call["args"],
-                    "ok": not failed,
+                    "ok": result is not None and result.status != "error",
                     "result": result.text if result else "no result",
                 }
             )

@@ -99,7 +99,11 @@ def check_files(paths: list[str]) -> None:
         path = Path(text)
         try:
             if not path.is_file():
-                what = "is a folder" if path.is_dir() else "does not exist"
+                what = "does not exist"
+                if path.is_dir():
+                    what = "is a folder"
+                elif path.exists():
+                    what = "is no regular file"
                 raise InputError(f"File {text!r} {what}.", hint="Check the path given with --file.")
             size = path.stat().st_size
             if size > MAX_FILE_BYTES:

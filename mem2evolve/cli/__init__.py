@@ -7,8 +7,10 @@ import sys
 from typing import Final
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from ..errors import Mem2EvolveError
+from ._text import drop_unwritten, one_line
 
 COMMANDS: Final = {
     "run": "Solve a task; make the tools it lacks.",
@@ -60,21 +62,33 @@ def app(home: str | None) -> None:
 
 def main() -> None:
     """Entry point: expected errors become two lines and exit code 2, Ctrl-C exit code 130."""
+    _fill_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character must not end the run.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use otherwise
     try:
-        app(standalone_mode=False)
+        app(prog_name="mem2evolve", standalone_mode=False, color=_colours())
+        sys.stdout.flush()
     except Mem2EvolveError as exc:
         _fail(str(exc), exc.hint)
-    except click.ClickException as exc:
+    except NoArgsIsHelpError as exc:
         exc.show()
         _leave(REFUSED)
+    except click.ClickException as exc:
+        context = getattr(exc, "ctx", None)
+        command = context.command_path if context else "mem2evolve"
+        _fail(exc.format_message(), f"See `{command} --help`.")
     except (KeyboardInterrupt, click.Abort):
-        click.echo("\nstopped; what was kept so far is safe", err=True)
+        _say("stopped; what was kept so far is safe")
         _leave(INTERRUPTED)
     except BrokenPipeError:
         _leave(1)
+    except OSError as exc:
+        _fail(
+            f"{exc}.",
+            "Check that there is room, and that output and files can be written. MEM2EVOLVE_DEBUG=1 shows where.",
+        )
     except Exception as exc:
         if os.environ.get("MEM2EVOLVE_DEBUG"):
             raise
@@ -83,16 +97,36 @@ def main() -> None:
             "This is a fault of mem2evolve. MEM2EVOLVE_DEBUG=1 shows where.",
             code=1,
         )
+    finally:
+        drop_unwritten(sys.stderr)
+
+
+def _fill_streams() -> None:
+    """Put nothing in the place of standard streams that were closed: a file of ours would get their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - stays open
 
 
 def _fail(message: str, hint: str, *, code: int = REFUSED) -> None:
-    click.echo(f"error: {' '.join(message.split())}\nhint: {hint}", err=True)
+    _say(f"error: {one_line(message)}\nhint: {one_line(hint)}")
     _leave(code)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # nobody may be there to read it
+        click.echo(text, err=True)
+
+
+def _colours() -> bool | None:
+    """Whether to colour: never with NO_COLOR or on a dumb terminal, else click looks for a terminal."""
+    off = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return False if off else None
 
 
 def _leave(code: int) -> None:
     """End at once: a thread that waits for a silent server must not keep the terminal."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import NotFoundError
+from ._text import columns, cut, one_line, pad, width_of
 
 if TYPE_CHECKING:
     from ..memory.memory import Memory
@@ -18,7 +20,10 @@ T = TypeVar("T")
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run to the end; Ctrl-C cancels it and lets it clean up."""
-    return asyncio.run(coroutine)
+    try:
+        return asyncio.run(coroutine)
+    except asyncio.CancelledError:  # Ctrl-C pressed again, while it cleaned up
+        raise KeyboardInterrupt from None
 
 
 @asynccontextmanager
@@ -37,14 +42,16 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Sequence[Sequence[str]], *, empty: str) -> None:
-    """Print rows in columns as wide as their widest cell; the last one as it is."""
+    """Print rows in columns as wide as their widest cell; the last is cut at a terminal's edge."""
     if not rows:
         click.echo(empty, err=True)
         return
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        click.echo("  ".join([*cells, row[-1]]).rstrip())
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
+    edge = width_of(sys.stdout)
+    for row in shown:
+        cells = [pad(cell, width) for cell, width in zip(row[:-1], widths, strict=False)]
+        click.echo(cut("  ".join([*cells, row[-1]]).rstrip(), edge))
 
 
 def only_one(found: list[T], what: str, wanted: str, names: list[str]) -> T:

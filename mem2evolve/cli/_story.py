@@ -1,11 +1,13 @@
 """Tells what a run does, as it happens: one line an event, on standard error."""
 
 import json
+import sys
 from typing import Any, Final
 
 import click
 
-_WIDE: Final = 10
+from ._text import LABEL, hang, one_line
+
 _COLOURS: Final = {
     "created": "green", "recruited": "cyan", "answer": "green", "verdict": "magenta", "tests": "yellow", "none": "red",
 }  # fmt: skip
@@ -24,8 +26,11 @@ class Story:
             teller(event)
 
     def _say(self, word: str, text: str) -> None:
-        label = click.style(word.ljust(_WIDE), fg=_COLOURS.get(word, "blue"), bold=True)
-        click.echo(f"{label}{text}", err=True)
+        label = click.style(word.ljust(LABEL), fg=_COLOURS.get(word, "blue"), bold=True)
+        try:
+            click.echo(f"{label}{hang(one_line(text), sys.stderr)}", err=True)
+        except OSError:  # nobody reads it any more; the run goes on
+            self._quiet = True
 
     def _started(self, event: dict[str, Any]) -> None:
         self._say("task", " ".join(event["task"].split())[:300])
@@ -64,10 +69,8 @@ class Story:
     def _checked(self, event: dict[str, Any]) -> None:
         passed = "all pass" if event["passed"] else event["why"]
         contested = f", {event['contested']} contested" if event["contested"] else ""
-        self._say(
-            "tests",
-            f"{event['implementations']} different implementations confirm {event['confirmed']} cases{contested}; {passed}",
-        )
+        confirmed = f"implementations confirm {event['confirmed']} cases{contested}"
+        self._say("tests", f"{event['implementations']} different {confirmed}; {passed}")
 
     def _decided(self, event: dict[str, Any]) -> None:
         score = (
@@ -122,8 +125,9 @@ class Story:
             spent = event["tokens"].get(direction)
             if spent:
                 took = seconds.get(f"{direction}_model", 0.0)
+                tokens = f"{spent['prompt']:,} prompt + {spent['completion']:,} generated tokens"
                 self._say(
                     "spent" if direction == "forward" else "",
-                    f"{direction}: {spent['calls']} calls, {spent['prompt']:,} prompt + {spent['completion']:,} generated tokens, {took:.0f} s of model time",
+                    f"{direction}: {spent['calls']} calls, {tokens}, {took:.0f} s of model time",
                 )
         self._say("", f"{seconds.get('total', 0):.0f} s in all; run {event['run_id'][:8]}")

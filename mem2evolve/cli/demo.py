@@ -7,10 +7,14 @@ import click
 from ._common import print_json, wait
 
 TASKS: Final = (
-    "How far is it as the crow flies from Berlin (52.5200, 13.4050) to Lisbon (38.7223, -9.1393), "
-    "in kilometres, rounded to a whole number?",
-    "How far is it as the crow flies from Tokyo (35.6762, 139.6503) to Sydney (-33.8688, 151.2093), "
-    "in kilometres, rounded to a whole number?",
+    (
+        "How far is it as the crow flies from Berlin (52.5200, 13.4050) to Lisbon (38.7223, -9.1393), "
+        "in kilometres, rounded to a whole number?"
+    ),
+    (
+        "How far is it as the crow flies from Tokyo (35.6762, 139.6503) to Sydney (-33.8688, 151.2093), "
+        "in kilometres, rounded to a whole number?"
+    ),
 )
 ANSWERS: Final = ("2312", "7826")
 """On a sphere with the Earth's mean radius, 6371 km."""

@@ -1,16 +1,29 @@
 """`mem2evolve doctor`: each thing that a run needs, whether it is there, and what to do."""
 
 import os
+import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from ..errors import Mem2EvolveError
 from ._common import print_json, wait
+from ._text import hang, one_line
 
 if TYPE_CHECKING:
+    from ..memory.rows import RecordKind
     from ..settings import Settings
+
+KINDS: Final[dict[str, "RecordKind"]] = {
+    "tools": "tool",
+    "agents": "agent",
+    "lessons": "experience",
+    "runs": "run",
+}
+"""What the memory holds, in words."""
+INDENT: Final = 17
+"""Columns before a finding."""
 
 
 class Line(NamedTuple):
@@ -42,9 +55,10 @@ async def _check(*, as_json: bool) -> bool:
                 if line.ok
                 else click.style("FAIL", fg="red", bold=True)
             )
-            click.echo(f"{mark} {line.part:11} {line.found}")
+            click.echo(f"{mark} {line.part:11} {hang(one_line(line.found), sys.stdout, INDENT)}")
             if line.todo:
-                click.echo(f"     {'':11} → {line.todo}")
+                todo = hang(one_line(line.todo), sys.stdout, INDENT + 2)
+                click.echo(f"{'':{INDENT}}→ {todo}")
     if as_json:
         print_json([line._asdict() for line in lines])
     return all(line.ok for line in lines)
@@ -69,7 +83,8 @@ async def _sandbox(settings: "Settings") -> AsyncIterator[Line]:
     finally:
         await box.close()
     for finding in report.findings:
-        yield Line("sandbox", finding.ok, f"{finding.name}: {finding.detail}")
+        todo = "" if finding.ok else "Do what is said there; until then a run can make no tools."
+        yield Line("sandbox", finding.ok, f"{finding.name}: {finding.detail}", todo)
 
 
 async def _embedding(settings: "Settings") -> AsyncIterator[Line]:
@@ -84,9 +99,7 @@ async def _memory(settings: "Settings") -> AsyncIterator[Line]:
 
     where = settings.qdrant_url or str(settings.state_dir / "memory")
     async with Memory.open(settings) as memory:
-        counts = [
-            f"{await memory.count(kind)} {kind}s" for kind in ("tool", "agent", "experience", "run")
-        ]
+        counts = [f"{word} {await memory.count(kind)}" for word, kind in KINDS.items()]
     yield Line("memory", ok=True, found=f"{where}: {', '.join(counts)}")
 
 
@@ -112,9 +125,9 @@ async def _model(settings: "Settings") -> AsyncIterator[Line]:
 
     chat = await Models(settings).chat()
     reply, usage = await chat.text([HumanMessage("Reply with the word ok.")])
-    yield Line(
-        "model", ok=True, found=f"{settings.model} says {reply[:40]!r} ({usage.seconds:.1f} s)"
-    )
+    only = " the only model of OPENAI_BASE_URL" if settings.model == "openai:" else ""
+    found = f"{settings.model}{only} says {reply[:40]!r} ({usage.seconds:.1f} s)"
+    yield Line("model", ok=True, found=found)
 
 
 async def _web(_: "Settings") -> AsyncIterator[Line]:

@@ -1,22 +1,24 @@
 """`mem2evolve run`: parses, calls, prints; every decision is made elsewhere."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..errors import InputError
 from ._common import print_json, wait
+from ._text import drop_unwritten, plain, typed
 
 if TYPE_CHECKING:
     from ..graph.context import Context
     from ..nodes.desk import Resources
     from ..settings import Settings
 
-STDIN_BYTES = 4 << 20
-"""Read from standard input at the most; more is refused with the task's own limit."""
+STDIN_BYTES: Final = 4 << 20
+"""Read from standard input at the most: more than any task may have."""
 
 
 @click.command()
@@ -25,7 +27,7 @@ STDIN_BYTES = 4 << 20
     "--file",
     "files",
     multiple=True,
-    type=click.Path(),
+    type=click.Path(readable=False),  # whether it can be read is checked with the rest
     help="A file of the task; may be given more than once.",
 )
 @click.option(
@@ -56,12 +58,12 @@ def run(task: str, **options: Any) -> None:
     The answer goes to standard output as soon as it is there, the story to standard error. Exit code 0:
     answered. 2: it could not run. 130: interrupted.
     """
-    if task == "-":
-        task = _from_stdin()
-    wait(_run(task, options))
+    task = _from_stdin() if task == "-" else typed(task)
+    files = [str(Path(name).absolute()) for name in options["files"]]
+    wait(_run(task, files, options))
 
 
-async def _run(task: str, options: dict[str, Any]) -> None:
+async def _run(task: str, files: list[str], options: dict[str, Any]) -> None:
     from ..graph.context import Context  # noqa: PLC0415 - `--help` stays quick
     from ..settings import Settings  # noqa: PLC0415
 
@@ -70,12 +72,11 @@ async def _run(task: str, options: dict[str, Any]) -> None:
     settings = Settings.from_env(model=options["model"])
     context = Context(
         mode=options["mode"],
-        namespace=options["namespace"],
+        namespace=typed(options["namespace"]),
         delta=options["delta"],
         evolve=not options["no_evolve"],
         web=not options["no_web"],
     )
-    files = [str(Path(name).absolute()) for name in options["files"]]
     [end] = await solve(
         [task], files, context, settings, quiet=options["as_json"], yes=options["yes"]
     )
@@ -103,7 +104,9 @@ async def solve(
     resources = _open(settings, yes=yes)
     story = Story(quiet=quiet)
     ends: list[dict[str, Any]] = []
+    written = True
     try:
+        await _look_ahead(resources, context)
         graph = build_graph(resources)
         for task in tasks:
             start = Input(task=task, files=files)
@@ -115,14 +118,41 @@ async def solve(
                 if mode == "custom":
                     story.tell(event)
                     if event["event"] == "answered" and not quiet:
-                        click.echo(event["answer"])
-                        sys.stdout.flush()
+                        written = write_answer(event["answer"]) and written
                 elif path == ():
                     end = event
             ends.append(end)
     finally:
         await resources.close()
+    if not written:
+        raise SystemExit(1)
     return ends
+
+
+async def _look_ahead(resources: "Resources", context: "Context") -> None:
+    """Open what every run needs, so that what is wrong there is said before anything is spent.
+
+    Raises:
+        StoreError: If the memory cannot be opened.
+        ModelError: If the model cannot be opened.
+        ConfigError: If a setting of theirs is malformed.
+    """
+    await resources.memory.count("run")
+    await resources.models.chat(context.model_for("actor"))
+
+
+def write_answer(answer: str) -> bool:
+    """Write the answer to standard output at once. If it cannot be, the run goes on: it is in the run's record."""
+    try:
+        # A terminal must not obey what a model says; a file or a pipe gets every byte of it.
+        click.echo(plain(answer) if sys.stdout.isatty() else answer, color=True)
+        sys.stdout.flush()
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            click.echo(f"The answer could not be written to standard output: {exc}.", err=True)
+        drop_unwritten(sys.stdout)
+        return False
+    return True
 
 
 def _open(settings: "Settings", *, yes: bool) -> "Resources":
@@ -161,7 +191,12 @@ def summary(end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_stdin() -> str:
-    data = sys.stdin.buffer.read(STDIN_BYTES)
+    data = sys.stdin.buffer.read(STDIN_BYTES + 1)
+    if len(data) > STDIN_BYTES:
+        raise InputError(
+            f"Standard input has more than {STDIN_BYTES / 1e6:.0f} MB.",
+            hint="Put the long part into a file and give it with --file.",
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:

@@ -1,10 +1,13 @@
 """`mem2evolve runs`: what it did, and a person's word on whether it was right."""
 
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._common import only_one, open_memory, print_json, print_table, short, wait
+from ._text import LABEL, cut, hang, one_line, plain, typed
 
 if TYPE_CHECKING:
     from ..memory.records import RunRecord
@@ -45,7 +48,7 @@ async def _list(*, as_json: bool) -> None:
             run.created_at,
             run.mode,
             run.verdict,
-            f"{_line(run.task, 60)} → {_line(run.answer, 40)}",
+            f"{cut(one_line(run.task), 60)} → {cut(one_line(run.answer), 40)}",
         )
         for run in found
     ]
@@ -61,35 +64,41 @@ def show(run_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json(run.model_dump(mode="json"))
         return
-    click.secho(f"{run.task}", bold=True)
+    click.secho(plain(run.task), bold=True)
     click.echo(f"id {run.id}  {run.created_at}  mode {run.mode}  model {run.model}")
+    for word, text in _lines(run):
+        click.echo(f"{word:{LABEL}}{hang(plain(text), sys.stdout)}")
+
+
+def _lines(run: "RunRecord") -> Iterator[tuple[str, str]]:
+    """Tell a run: what was planned, decided, called and answered, and what it cost."""
     for subtask in run.plan:
         waits = f" (after {', '.join(subtask['depends_on'])})" if subtask["depends_on"] else ""
-        click.echo(f"plan      {subtask['id']}{waits} {subtask['goal']}")
+        yield "plan", f"{subtask['id']}{waits} {subtask['goal']}"
     for one in run.decisions:
         score = (
             "" if one["score"] is None else f", closest {one['score']:.2f} to δ {one['delta']:.2f}"
         )
         runner_up = f", runner-up {one['runner_up']}" if one["runner_up"] else ""
-        click.echo(
-            f"{one['outcome']:9} {one['need']['kind']} {one['asset_name'] or one['need']['name']}{score}{runner_up}: {one['why']}"
-        )
+        name = one["asset_name"] or one["need"]["name"]
+        yield one["outcome"], f"{one['need']['kind']} {name}{score}{runner_up}: {one['why']}"
     for result in run.results:
         for call in result["calls"]:
             args = ", ".join(f"{key}={value!r}" for key, value in call["args"].items())
-            click.echo(f"call      {call['tool']}({args}) → {_line(call['result'], 100)}")
-        click.echo(
-            f"result    {result['subtask']}{' (partial)' if result['partial'] else ''}: {_line(result['result'], 200)}"
-        )
-    click.echo(f"answer    {run.answer}")
-    click.echo(
-        f"verdict   {run.verdict} by {run.verdict_by or 'nobody'}: {run.critique.get('reason', '')}"
+            said = "→" if call["ok"] else "failed:"
+            yield "call", f"{call['tool']}({args}) {said} {cut(one_line(call['result']), 100)}"
+        partial = " (partial)" if result["partial"] else ""
+        yield "result", f"{result['subtask']}{partial}: {cut(one_line(result['result']), 200)}"
+    yield "answer", run.answer
+    yield (
+        "verdict",
+        f"{run.verdict} by {run.verdict_by or 'nobody'}: {run.critique.get('reason', '')}",
     )
     for direction in ("forward", "backward"):
-        spent = run.tokens.get(direction)
-        if spent:
-            click.echo(
-                f"tokens    {direction}: {spent['calls']} calls, {spent['prompt']:,} prompt, {spent['completion']:,} generated"
+        if spent := run.tokens.get(direction):
+            yield (
+                "tokens",
+                f"{direction}: {spent['calls']} calls, {spent['prompt']:,} prompt, {spent['completion']:,} generated",
             )
 
 
@@ -99,7 +108,7 @@ def show(run_id: str, *, as_json: bool) -> None:
 @click.option("--because", default="", help="Why. Name a tool to fault it.")
 def verdict(run_id: str, said: str, because: str) -> None:
     """Say whether the answer of a RUN was right; what it taught is redone."""
-    wait(_correct(run_id, right=said == "right", because=because))
+    wait(_correct(run_id, right=said == "right", because=typed(because)))
 
 
 async def _correct(run_id: str, *, right: bool, because: str) -> None:
@@ -131,8 +140,3 @@ async def _find(run_id: str) -> "RunRecord":
             else [run for run in await memory.list("run") if run.id.startswith(run_id)]
         )
     return only_one(found, "run", run_id, [short(run.id) for run in found])
-
-
-def _line(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"

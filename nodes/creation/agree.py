@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...sandbox import Outcome
+from ...sandbox.screen import parse
 
 RELATIVE: Final = 1e-9
 ABSOLUTE: Final = 1e-9
@@ -43,18 +44,15 @@ def refuses(outcome: Outcome) -> bool:
 
 
 def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:
-    """Whether two JSON values are equal, numbers up to a relative 1e-9 or the absolute tolerance.
+    """Whether two JSON values are equal, floats up to a relative 1e-9 or the absolute tolerance.
 
+    Two ints must differ by no more than the absolute tolerance: counting wrong by one in 10**12 is wrong.
     A bool never equals a number; `3` equals `3.0`; the order of keys does not matter.
     """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
-        return (
-            math.isclose(one, other, rel_tol=RELATIVE, abs_tol=max(tolerance, ABSOLUTE))
-            if one != other
-            else True
-        )
+        return _close(one, other, tolerance)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(
             equal(a, b, tolerance) for a, b in zip(one, other, strict=True)
@@ -64,6 +62,15 @@ def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:
             equal(one[key], other[key], tolerance) for key in one
         )
     return type(one) is type(other) and bool(one == other)
+
+
+def _close(one: float, other: float, tolerance: float) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return abs(one - other) <= tolerance
+    try:
+        return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=max(tolerance, ABSOLUTE))
+    except OverflowError:  # an int beyond every float
+        return False
 
 
 def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
@@ -95,10 +102,12 @@ def normal_form(source: str) -> str:
     Two drafts with the same normal form are one opinion, not two.
 
     Raises:
-        SyntaxError: If the source is not Python.
+        SyntaxError: If the source is not Python, or nested too deeply.
     """
-    tree = _Normaliser().visit(ast.parse(source))
-    return ast.dump(tree)
+    try:
+        return ast.dump(_Normaliser().visit(parse(source)))
+    except RecursionError as exc:
+        raise SyntaxError("it is nested too deeply") from exc
 
 
 class _Normaliser(ast.NodeTransformer):
@@ -115,6 +124,10 @@ class _Normaliser(ast.NodeTransformer):
                 self._own(inner.arg)
             elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 self._own(inner.id)
+            elif isinstance(inner, ast.ExceptHandler) and inner.name:
+                self._own(inner.name)
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -127,6 +140,10 @@ class _Normaliser(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.arg, node.annotation = self._names[node.arg], None
         return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        node.name = self._names[node.name] if node.name else None
+        return self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:

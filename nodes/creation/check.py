@@ -59,6 +59,8 @@ async def check_drafts(
     )  # fmt: skip
     update: dict[str, Any] = {
         "round": turn,
+        "drafts": {"all": drafts},
+        "voters": [draft["role"] for draft in voters],
         "cases": [_case(state["inputs"][n]["args"], outcome) for n, outcome in cases.items()],
         "contested": contested,
         "failures": _failures(drafts, lacking),

@@ -59,6 +59,7 @@ async def gather_knowledge(
         "inputs": [],
         "drafts": None,
         "round": 0,
+        "voters": [],
         "failures": "",
         "cases": [],
         "contested": [],

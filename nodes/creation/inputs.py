@@ -32,7 +32,9 @@ def vary(inputs: Sequence[TestInput], limit: int = GENERATED) -> list[TestInput]
     made: list[TestInput] = []
     draw = random.Random(json.dumps(valid, sort_keys=True))  # noqa: S311 - test inputs
     for _ in range(_TRIES):
-        args = {name: draw.choice(valid).get(name) for name in valid[0]}
+        args = {
+            name: draw.choice([item[name] for item in valid if name in item]) for name in valid[0]
+        }
         if len(valid) == 1 or draw.random() < 0.5:  # noqa: PLR2004 - a coin
             name = draw.choice(list(args)) if args else ""
             args = {**args, name: _change(args[name], draw)} if name else args

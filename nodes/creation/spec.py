@@ -11,9 +11,12 @@ from ...sandbox.signature import signature_schema
 _TYPES: Final = {
     "int": "int", "integer": "int", "float": "float", "number": "float", "str": "str", "string": "str",
     "text": "str", "date": "str", "bool": "bool", "boolean": "bool", "list": "list", "array": "list",
-    "dict": "dict", "object": "dict", "any": "object",
+    "tuple": "list", "set": "list", "sequence": "list", "dict": "dict", "object": "dict", "any": "object",
 }  # fmt: skip
 """Words that models use for types."""
+_ALLOWED: Final = frozenset({*_TYPES.values(), "none"})
+_ANNOTATION: Final = (ast.Name, ast.Subscript, ast.Tuple, ast.BinOp, ast.BitOr, ast.Load)
+"""What a type may be written with, as in `dict[str, list[int]] | None`."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
     ):
         match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(?::\s*(.+)|\((.+)\))\s*", part)
         kind = _type(match[2] or match[3]) if match else None
-        if match is None or kind is None or any(match[1] == name for name, _ in found):
+        if match is None or kind is None or any(match[1].lower() == name for name, _ in found):
             return []
         found.append((match[1].lower(), kind))
     return found
@@ -83,12 +86,12 @@ def _type(text: str) -> str | None:
         tree = ast.parse(text.split("(")[0].strip(), mode="eval").body
         named = ast.unparse(tree)
         if all(
-            node.id in {*_TYPES.values(), "none", "optional"}
+            isinstance(node, _ANNOTATION)
+            and (not isinstance(node, ast.Name) or node.id in _ALLOWED)
             for node in ast.walk(tree)
-            if isinstance(node, ast.Name)
         ):
             return named.replace("none", "None")
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
     words = re.findall(r"[a-z]+", text)
     kinds = [_TYPES.get(word) or _TYPES.get(word.rstrip("s")) for word in words]

@@ -42,6 +42,8 @@ class CreationState(TypedDict, total=False):
     drafts: Annotated[list[Draft], gather]
     round: int
     """Rounds done."""
+    voters: list[Role]
+    """Roles of the different implementations so far that could be run."""
     failures: str
     """What to mend, in words for the model."""
     cases: list[dict[str, Any]]

@@ -60,15 +60,19 @@ async def choose_inputs(
 async def write_code(
     state: CreationState, runtime: Runtime[Context], *, resources: Resources
 ) -> dict[str, Any]:
-    """Write drafts of the tool, and in the first round a second implementation from the need alone."""
+    """Write what is lacking: drafts of the tool, and a second implementation from the need alone.
+
+    The same code twice is one opinion: then only the second one is asked for again.
+    """
     desk = Desk.of(runtime, resources, "create:code")
     profile = (await desk.chat("coder")).profile
     turn = state["round"] + 1
+    anew = turn == 1 or not profile.mends_code
     prompt = _tool_prompt(state, mend=profile.mends_code)
-    asked: list[tuple[Role, Any, float]] = [
-        ("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(profile.drafts)
-    ]
-    if turn == 1 or not profile.mends_code:
+    asked: list[tuple[Role, Any, float]] = []
+    if anew or state["voters"] != ["tool"]:
+        asked += [("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(profile.drafts)]
+    if anew or state["voters"] in ([], ["tool"]):
         need = load_prompt("oracle").messages(
             description=state["need"]["description"], signature=state["signature"]
         )

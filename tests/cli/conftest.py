@@ -1,5 +1,6 @@
 """The real command line, in a home of its own."""
 
+import io
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import pytest
+
+from mem2evolve import cli as command_line
 
 from ..openai_server import OpenAIServer
 
@@ -25,15 +28,22 @@ class Done(NamedTuple):
     out: str
     err: str
 
-    def refused(self) -> str:
-        """Return the text on standard error; fail unless it is a clean refusal."""
-        lines = self.err.strip().splitlines()
+    def refused(self, *words: str, story: bool = False) -> None:
+        """Fail unless it is a clean refusal that holds these words.
+
+        Args:
+            words: Parts of the two lines.
+            story: Whether the run had begun, and its story stands above the two lines.
+        """
+        lines = self.err.splitlines()
         assert self.code == 2, self
         assert self.out == "", self
-        assert len(lines) == 2, self
-        assert lines[0].startswith("error: "), self
-        assert lines[1].startswith("hint: "), self
-        return self.err
+        assert len(lines) == 2 or (story and len(lines) > 2), self
+        assert lines[-2].startswith("error: "), self
+        assert lines[-1].startswith("hint: "), self
+        assert len(lines[-1]) > len("hint: "), self
+        for word in words:
+            assert word in "\n".join(lines[-2:]), self
 
 
 class Started:
@@ -99,7 +109,7 @@ class Cli:
 
     def __call__(self, *words: str | bytes, stdin: bytes = b"", ok: bool = False) -> Done:
         """Run to the end."""
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - our own program
             [*COMMAND, *words],
             env=self.env,
             cwd=self.folder,
@@ -118,7 +128,7 @@ class Cli:
         number = len(self._started)
         out = (self.folder / f"out{number}").open("wb")
         err = (self.folder / f"err{number}").open("wb")
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own program
             [*COMMAND, *words],
             env=self.env,
             cwd=self.folder,
@@ -146,3 +156,40 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(tmp_path)
     yield cli
     cli.close()
+
+
+class _Left(BaseException):
+    """Stands in for the end of the process."""
+
+
+Say = Callable[..., Done]
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Return the command line without a process of its own, which is quicker; its home is `tmp_path / "home"`."""
+    for name in list(os.environ):
+        if name.startswith(("MEM2EVOLVE_", "OPENAI_", "QDRANT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MEM2EVOLVE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEM2EVOLVE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def leave(code: int) -> None:
+        raise _Left(code)
+
+    def run(*words: str, stdin: bytes = b"", ok: bool = False) -> Done:
+        monkeypatch.setattr(command_line, "_leave", leave)
+        monkeypatch.setattr(sys, "argv", ["mem2evolve", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = 0
+        try:
+            command_line.main()
+        except (_Left, SystemExit) as exc:
+            code = int(exc.args[0] or 0)
+        done = Done(code, *capsys.readouterr())
+        assert not ok or done.code == 0, done
+        return done
+
+    return run
