@@ -24,8 +24,10 @@ error says nothing about the task, a tool or a model's skill: no lesson is drawn
 from typing import ClassVar
 
 
-class Mem2EvolveError(Exception):
+class Mem2EvolveError(RuntimeError):
     """Base of the errors that stop a run.
+
+    A `RuntimeError`, because LangGraph's servers show clients the text of those and hide other types.
 
     Attributes:
         hint: What the reader can do about it, one line.

@@ -195,9 +195,9 @@ class Chat:
 
     def _options(self, sampling: Sampling) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        if self.profile.sampling:
-            if sampling.temperature is not None:
-                options["temperature"] = sampling.temperature
+        if sampling.temperature is not None:
+            options["temperature"] = sampling.temperature
+        if self.profile.talks_on:
             if sampling.stop:
                 options["stop"] = list(sampling.stop)
             if sampling.max_tokens is not None:

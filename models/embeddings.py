@@ -152,6 +152,7 @@ def _minilm() -> Callable[[list[str]], list[list[float]]]:
     """
     weights = _checked(_model_file(), MINILM_SHA256)
     vocabulary = _checked(TOKENIZER, TOKENIZER_SHA256)
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use otherwise
     import numpy as np  # noqa: PLC0415 - heavy
     import onnxruntime  # noqa: PLC0415 - heavy
     from tokenizers import Tokenizer  # noqa: PLC0415 - heavy

@@ -19,8 +19,8 @@ class Profile:
     actions: Actions = "native"
     structured: Structured = "json_schema"
     """Where on the ladder to start."""
-    sampling: bool = False
-    """Whether temperature and stop sequences may be sent; many reasoning models refuse them."""
+    talks_on: bool = False
+    """Whether it goes on talking: then it gets stop sequences and a limit. Others may think within a limit."""
     drafts: int = 1
     """Drafts of a tool asked for at once."""
     mends_code: bool = True
@@ -38,7 +38,7 @@ CAPABLE: Final = Profile()
 
 SMALL: Final = Profile(
     actions="json",
-    sampling=True,
+    talks_on=True,
     drafts=2,
     mends_code=False,
     judges=False,

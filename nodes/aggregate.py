@@ -10,6 +10,7 @@ from ..graph.context import Context
 from ..graph.state import Result, State
 from ..prompts.load import load_prompt
 from .act import PARTIAL
+from .chronicle import record_run
 from .desk import Desk, Resources
 
 
@@ -31,6 +32,9 @@ async def aggregate(
         )
     ended = time.time()
     desk.tell("answered", answer=answer, seconds=round(ended - state["started"], 1))
+    if desk.context.evolve:  # an interrupted evolution must not lose the run
+        spent = [*state["ledger"], *desk.ledger]
+        await record_run(desk, State(**{**state, "answer": answer, "ledger": spent}))
     return {
         "answer": answer,
         "ended": ended,

@@ -26,6 +26,10 @@ SHORT: Final = 200
 """Characters up to which an answer can be compared with another one."""
 GATHERED: Final[tuple[str, ...]] = ("decisions", "creations", "results", "ledger")
 """Fields of the state with a reducer that appends."""
+CHANGING: Final = frozenset(
+    ["not", "no", "never", "minus", "hundred", "thousand", "million", "billion", "dozen"]
+)
+"""Words that make another value of the number beside them."""
 UNKNOWN: Final = "UNKNOWN"
 STEADY: Final = Sampling(temperature=0.0, max_tokens=300)
 
@@ -267,9 +271,12 @@ def same_answer(one: str, other: str) -> bool:
     ]
     if len(numbers[0]) == len(numbers[1]) == 1:
         rest = [set(re.findall(r"[^\W\d]+", text.lower())) for text in (one, other)]
-        return Decimal(numbers[0][0]) == Decimal(numbers[1][0]) and (
-            rest[0] <= rest[1] or rest[1] <= rest[0]
-        )
+        beside = (
+            rest[0] ^ rest[1]
+        )  # a unit or a phrase around the number may be missing in one of them
+        nested = rest[0] <= rest[1] or rest[1] <= rest[0]
+        equal = Decimal(numbers[0][0]) == Decimal(numbers[1][0])
+        return equal and nested and not beside & CHANGING
     return _squeeze(one).strip(" .'\"") == _squeeze(other).strip(" .'\"") != ""
 
 

@@ -1,5 +1,6 @@
 """Names that every provider and every file system accepts."""
 
+import builtins
 import keyword
 import re
 import unicodedata
@@ -7,6 +8,8 @@ from typing import Final
 
 MAX_NAME: Final = 64
 """Characters; the limit of OpenAI and MCP."""
+_BUILT_IN: Final = frozenset(dir(builtins))
+"""A tool called `sum` whose body calls `sum` would call itself."""
 
 
 def tool_name(wanted: str) -> str:
@@ -16,6 +19,6 @@ def tool_name(wanted: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")[:MAX_NAME].strip("_")
     if not name:
         return "tool"
-    if name[0].isdigit() or keyword.iskeyword(name):
+    if name[0].isdigit() or keyword.iskeyword(name) or name in _BUILT_IN:
         name = f"tool_{name}"[:MAX_NAME].rstrip("_")
     return name

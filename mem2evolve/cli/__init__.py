@@ -66,7 +66,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character must not end the run.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use otherwise
     try:
         app(prog_name="mem2evolve", standalone_mode=False, color=_colours())
         sys.stdout.flush()

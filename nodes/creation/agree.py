@@ -14,7 +14,7 @@ from ...sandbox import Outcome
 from ...sandbox.screen import parse
 
 RELATIVE: Final = 1e-9
-ABSOLUTE: Final = 1e-9
+ABSOLUTE: Final = 1e-12
 """Two floats are the same up to these: order of summation is no disagreement."""
 EXPECTED_ERROR: Final = "ValueError"
 """The one way in which a tool may refuse its input."""

@@ -27,7 +27,11 @@ def demo(home: Path) -> list[dict[str, Any]]:
 
 def outcomes(task: dict[str, Any]) -> list[tuple[str, str]]:
     """Return outcome and name of the decisions on tools."""
-    return [(one["outcome"], one["asset_name"]) for one in task["decisions"] if one["need"]["kind"] == "tool"]
+    return [
+        (one["outcome"], one["asset_name"])
+        for one in task["decisions"]
+        if one["need"]["kind"] == "tool"
+    ]
 
 
 def test_a_tool_is_written_run_stored_and_used_again(tmp_path: Path) -> None:

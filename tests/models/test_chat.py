@@ -246,12 +246,14 @@ async def test_a_server_that_refuses_what_was_not_sent() -> None:
         await chat(server).text(ASKED)
 
 
-async def test_capable_models_are_not_told_how_to_sample() -> None:
-    """Many reasoning models refuse it."""
+async def test_capable_models_end_by_themselves() -> None:
+    """They may think within a limit, so they get a temperature, but no stop sequence and no limit."""
     with serving(reply_text("Rex")) as server:
-        await chat(server).text(ASKED, Sampling(temperature=0.0, stop=("x",)))
+        await chat(server).text(ASKED, Sampling(temperature=0.0, stop=("x",), max_tokens=5))
 
-    assert not server.requests[0].json.keys() & {"temperature", "stop"}
+    sent = server.requests[0].json
+    assert sent["temperature"] == 0.0
+    assert not sent.keys() & {"stop", "max_tokens", "max_completion_tokens"}
 
 
 async def test_native_calls_come_back_as_calls() -> None:

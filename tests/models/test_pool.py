@@ -9,6 +9,7 @@ from langchain_core.messages import HumanMessage
 
 from mem2evolve.errors import ConfigError, ModelUnavailable
 from mem2evolve.models import pool
+from mem2evolve.models.chat import Chat
 from mem2evolve.models.pool import Models
 from mem2evolve.models.profiles import CAPABLE, SMALL
 from mem2evolve.settings import Settings
@@ -127,10 +128,13 @@ def test_two_event_loops_share_one_object(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         kept = models(tmp_path)
 
-        async def ask() -> str:
-            return (await (await kept.chat()).text(HELLO))[0]
+        async def ask() -> tuple[str, Chat]:
+            chat = await kept.chat()
+            return (await chat.text(HELLO))[0], chat
 
-        assert [asyncio.run(ask()), asyncio.run(ask())] == ["one", "two"]
+        (first, one), (second, two) = asyncio.run(ask()), asyncio.run(ask())
+        assert [first, second] == ["one", "two"]
+        assert one is not two
         server.assert_spent()
 
 
