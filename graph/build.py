@@ -43,13 +43,15 @@ def build_builder(resources: Resources) -> "StateGraph[State, Context, Input, St
     for step in (retrieve_experience, plan, aggregate, evaluate, evolve_assets, distill):
         graph.add_node(step.__name__, _node(step, resources=resources))
     graph.add_node("schedule", RunnableLambda(_schedule))
+    graph.add_node("reopen", RunnableLambda(_reopen))
     graph.add_node(
         "select_or_create_asset",
         _node(select_or_create_asset, resources=resources, creation=creation),
         input_schema=NeedState,
     )
     graph.add_node("act", _node(act, resources=resources, react=react), input_schema=SubTaskState)
-    graph.add_conditional_edges(START, _entry, ["retrieve_experience", "evaluate"])
+    graph.add_conditional_edges(START, _entry, ["retrieve_experience", "reopen"])
+    graph.add_edge("reopen", "evaluate")
     graph.add_edge("retrieve_experience", "plan")
     graph.add_conditional_edges("plan", _needs, ["select_or_create_asset", "schedule"])
     graph.add_edge("select_or_create_asset", "schedule")
@@ -70,9 +72,14 @@ def build_compiled(
     return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 
 
-def _entry(state: State) -> Literal["retrieve_experience", "evaluate"]:
+def _entry(state: State) -> Literal["retrieve_experience", "reopen"]:
     """A person's correction takes up an earlier run where it was judged."""
-    return "evaluate" if state.get("correction") else "retrieve_experience"
+    return "reopen" if state.get("correction") else "retrieve_experience"
+
+
+def _reopen(state: State) -> dict[str, Any]:
+    """Take the correction: whatever comes of it, the thread's next task is not taken for another one."""
+    return {"correction": None, "reopened": state["correction"]}
 
 
 def _needs(state: State) -> "list[Send] | Literal['schedule']":

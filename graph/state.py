@@ -142,8 +142,10 @@ class State(Input, total=False):
     """Unix time of the start, seconds."""
     ended: float
     """Unix time of the answer; once the run has been learned from, of that."""
+    reopened: Correction | None
+    """The correction that is being worked on: it leaves `correction` at once, so that a refused one is spent."""
     lessons: list[dict[str, Any]]
-    """Agent experience recalled for the plan: id, text, score."""
+    """Agent experience recalled for the plan: id, title, outcome, text, score."""
     plan: list[SubTask]
     """Sub-tasks in the order of the plan."""
     needs: list[Wanted]

@@ -13,11 +13,12 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
 
     A later verdict changes what was judged and learned; what the run did and cost stays as it was.
     """
-    earlier = await desk.memory.get("run", state["run_id"]) if state.get("correction") else None
+    earlier = await desk.memory.get("run", state["run_id"]) if state.get("reopened") else None
     record = earlier or _first_record(desk, state)
     judgement, verdict = state.get("judgement"), state.get("verdict") or "none"
     used = used_ids(state)
-    faulted = {fault["id"] for fault in judgement["faults"]} if judgement else set()
+    cleared = {one["id"] for one in state["kept"] if one.get("cleared")}
+    faulted = {fault["id"] for fault in judgement["faults"]} - cleared if judgement else set()
     judged = verdict in ("success", "failure")
     changed = {
         "verdict": verdict,

@@ -65,7 +65,7 @@ async def distill(
     ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})
     record = await record_run(desk, ended)
     desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
-    return {"learned": learned, "ended": time.time(), "correction": None, "ledger": desk.ledger}
+    return {"learned": learned, "ended": time.time(), "ledger": desk.ledger}
 
 
 async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, Any]]:
@@ -87,8 +87,9 @@ def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
     """
     if any(decision["outcome"] == "created" for decision in state["decisions"]):
         return None
+    delta = desk.memory.calibration.delta
     close = [
-        lesson for lesson in state["lessons"] if lesson["score"] >= desk.memory.calibration.delta
+        one for one in state["lessons"] if one["score"] >= delta and one["outcome"] == "success"
     ]
     if not close:
         return None

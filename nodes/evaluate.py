@@ -74,7 +74,7 @@ async def evaluate(
     """
     desk = Desk.of(runtime, resources, "evaluate", "backward")
     restored: dict[str, Any] = {}
-    if correction := state.get("correction"):
+    if correction := state.get("reopened"):
         restored = await _restore(desk, correction)
         state = State(**{**state, **restored})  # type: ignore[typeddict-item]
     judgement = await _judge(desk, state, correction)

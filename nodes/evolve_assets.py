@@ -110,7 +110,11 @@ async def _faulted(
             and judgement["by"] != "person"
             and not await passes(desk, asset.code, asset.function, [case.model_dump()])
         ):
-            return {"to": asset.status, "reason": "the fault was tried out and is not there"}
+            return {
+                "to": asset.status,
+                "reason": "the fault was tried out and is not there",
+                "cleared": True,
+            }
         better = await _improve(desk, state, asset, fault, case)
         if better is not None:
             await _move(

@@ -47,6 +47,7 @@ async def retrieve_experience(
         "verdict": "",
         "judgement": None,
         "kept": [],
+        "reopened": None,
         "learned": [],
     }
 
@@ -136,4 +137,10 @@ async def recall_lessons(desk: Desk, query: str, scope: Any, limit: int) -> list
 
 def _shown(record: ExperienceRecord, score: float) -> dict[str, Any]:
     text = f"{record.applies_when.rstrip('.')}: {record.knowledge}"
-    return {"id": record.id, "title": record.title, "text": text, "score": round(score, 3)}
+    return {
+        "id": record.id,
+        "title": record.title,
+        "outcome": record.outcome,
+        "text": text,
+        "score": round(score, 3),
+    }

@@ -135,22 +135,13 @@ async def _create(
         )
     if not arm.create_tools:
         return None, [], "making tools is off"
-    try:
-        end = await creation.ainvoke(
-            {
-                "run_id": state["run_id"],
-                "need": need,
-                "goal": state["goal"],
-                "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
-            },
-            context=desk.context,
-        )
-    except ModelReplyError as exc:
-        return (
-            None,
-            [{"need": need, "rounds": 0, "outcome": str(exc), "drafts": [], "ledger": []}],
-            str(exc),
-        )
+    start = {
+        "run_id": state["run_id"],
+        "need": need,
+        "goal": state["goal"],
+        "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
+    }
+    end = await creation.ainvoke(start, context=desk.context)
     trajectory = {
         "need": need,
         "signature": end["signature"],

@@ -30,6 +30,9 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
 
         return node
 
+    def after_gathering(state: CreationState) -> list[str]:
+        return ["choose_inputs", "write_code"] if state["signature"] else [END]
+
     def after_check(state: CreationState, runtime: Runtime[Context]) -> str:
         if state["chosen"]:
             return "register"
@@ -41,8 +44,9 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
     for step in (gather_knowledge, choose_inputs, write_code, check_drafts, register):
         graph.add_node(step.__name__, bound(step))
     graph.add_edge(START, "gather_knowledge")
-    graph.add_edge("gather_knowledge", "choose_inputs")
-    graph.add_edge("gather_knowledge", "write_code")
+    graph.add_conditional_edges(
+        "gather_knowledge", after_gathering, ["choose_inputs", "write_code", END]
+    )
     graph.add_edge("choose_inputs", "check_drafts")
     graph.add_edge("write_code", "check_drafts")
     graph.add_conditional_edges("check_drafts", after_check, ["register", "write_code", END])

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
+from ...errors import ModelReplyError
 from ...graph.context import Context
 from ...models.chat import Sampling
 from ...prompts.load import load_prompt
@@ -149,7 +150,10 @@ async def _diagnose(
         first=describe(first),
         second=describe(second),
     )
-    reply = await desk.structured("coder", messages, DiagnoseReply, Sampling(temperature=0.0))
+    try:
+        reply = await desk.structured("coder", messages, DiagnoseReply, Sampling(temperature=0.0))
+    except ModelReplyError as exc:
+        return None, str(exc)
     right = {"first": first, "second": second}.get(reply.right)
     usable = right is not None and (right.status == "ok" or right.error_type == EXPECTED_ERROR)
     return (right if usable else None), reply.why

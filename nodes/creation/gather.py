@@ -38,21 +38,27 @@ async def gather_knowledge(
     desk = Desk.of(runtime, resources, "create:gather")
     need = state["need"]
     name = await free_name(desk, tool_name(need["name"]))
-    spec = spec_of(need, name) or await _ask_signature(desk, state, name)
+    spec, trouble = spec_of(need, name), ""
+    if spec is None:
+        try:
+            spec = await _ask_signature(desk, state, name)
+        except ModelReplyError as exc:
+            trouble = str(exc)
     wanted = card(need["name"], need["description"])
     lessons = await recall_lessons(desk, wanted, "tool", desk.context.lessons_for_creating)
     web, note = await _search(desk, need["description"])
+    signature = spec.signature if spec else ""
     desk.tell(
         "creating",
         need=wanted,
-        signature=spec.signature,
+        signature=signature,
         lessons=lessons,
         web=len(web),
         web_note=note,
     )
     return {
         "name": name,
-        "signature": spec.signature,
+        "signature": signature,
         "lessons": lessons,
         "web": web,
         "web_note": note,
@@ -65,7 +71,7 @@ async def gather_knowledge(
         "contested": [],
         "chosen": "",
         "first_pass": False,
-        "outcome": "",
+        "outcome": trouble,
         "tool": None,
         "ledger": desk.ledger,
     }

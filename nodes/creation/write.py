@@ -77,18 +77,19 @@ async def write_code(
             description=state["need"]["description"], signature=state["signature"]
         )
         asked.append(("oracle", need, min(1.0, 0.5 + 0.2 * turn)))
-    replies = await asyncio.gather(
-        *(
-            desk.text("coder", messages, Sampling(heat, MAX_CODE_TOKENS, END_OF_BLOCK))
-            for _, messages, heat in asked
-        )
-    )
-    drafts = [
-        Draft(role=role, round=turn, source=normalise(extract_code(reply)), problems=[])
-        for (role, _, _), reply in zip(asked, replies, strict=True)
-    ]
+    written = await asyncio.gather(*(_draft(desk, turn, *one) for one in asked))
+    drafts = [draft for draft in written if draft is not None]
     desk.tell("drafted", round=turn, drafts=len(drafts))
     return {"drafts": drafts, "ledger": desk.ledger}
+
+
+async def _draft(desk: Desk, turn: int, role: Role, messages: Any, heat: float) -> Draft | None:
+    """Ask for one implementation; a reply that cannot be used is none."""
+    try:
+        reply = await desk.text("coder", messages, Sampling(heat, MAX_CODE_TOKENS, END_OF_BLOCK))
+    except ModelReplyError:
+        return None
+    return Draft(role=role, round=turn, source=normalise(extract_code(reply)), problems=[])
 
 
 def cases_schema(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -240,10 +240,6 @@ async def test_two_runs_at_once_keep_apart(agent: Agent) -> None:
     assert [end["results"][0]["calls"][0]["args"]["n"] for end in ends] == [10, 20]
 
 
-@pytest.mark.xfail(
-    raises=NotFoundError,
-    reason="The thread keeps the correction, and its next task is passed over.",
-)
 async def test_a_refused_correction_does_not_block_its_thread(agent: Agent) -> None:
     """A wrong run id is refused; the next task on the thread is a task."""
     await agent.seed(tool_record(), agent_record())

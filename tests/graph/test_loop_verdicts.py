@@ -141,7 +141,8 @@ async def test_a_fault_with_a_case_makes_a_new_version(agent: Agent) -> None:
     record = await agent.record(end)
     assert old.id in record.assets
     assert old.id not in record.won
-    again = await agent.run(Cast(plan=plan_of(), act=[call(), "385"], second_answer="385"))
+    cast = Cast(plan=plan_of(), act=[call(), "385"], second_answer="385", generalise=LESSON)
+    again = await agent.run(cast)
     assert decision_on(again, "tool")["asset_id"] == new.id
     assert (await agent.statuses())[f"{TOOL} v2"] == "active"
 
