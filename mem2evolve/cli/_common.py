@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import NotFoundError
-from ._text import columns, cut, one_line, pad, width_of
+from ._text import columns, cut, one_line, pad, plain, width_of
 
 if TYPE_CHECKING:
     from ..memory.memory import Memory
@@ -34,6 +34,11 @@ async def open_memory() -> "AsyncIterator[Memory]":
 
     async with Memory.open(Settings.from_env()) as memory:
         yield memory
+
+
+def say(text: str, *, bold: bool = False) -> None:
+    """Print text of a record, made harmless."""
+    click.secho(plain(text), bold=bold)
 
 
 def print_json(value: Any) -> None:

@@ -2,7 +2,7 @@
 
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, short, wait
+from ._common import only_one, open_memory, print_json, print_table, say, short, wait
 
 
 @click.group()
@@ -50,10 +50,10 @@ async def _show(name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(agent.model_dump(mode="json") | {"id": agent.id})
         return
-    click.secho(f"{agent.name} v{agent.version}  {agent.status}", bold=True)
-    click.echo(f"{agent.expertise}\nid {agent.id}\n\n{agent.strategy}")
+    say(f"{agent.name} v{agent.version}  {agent.status}", bold=True)
+    say(f"{agent.expertise}\nid {agent.id}\n\n{agent.strategy}")
     if agent.tools:
-        click.echo(f"\ntools that helped: {', '.join(agent.tools)}")
-    click.secho("history", bold=True)
+        say(f"\ntools that helped: {', '.join(agent.tools)}")
+    say("history", bold=True)
     for change in agent.history:
-        click.echo(f"  {change.at}  {change.status}: {change.reason}")
+        say(f"  {change.at}  {change.status}: {change.reason}")

@@ -2,7 +2,7 @@
 
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, short, wait
+from ._common import only_one, open_memory, print_json, print_table, say, short, wait
 
 
 @click.group()
@@ -58,13 +58,9 @@ async def _show(wanted: str, *, as_json: bool) -> None:
             | {"id": lesson.id, "evidence": [run.id for run in evidence]}
         )
         return
-    click.secho(f"{lesson.title}  {lesson.status}", bold=True)
-    click.echo(
-        f"{lesson.description}\nid {lesson.id}  scope {lesson.scope}  from a {lesson.outcome}\n"
-    )
-    click.echo(
-        f"when   {lesson.applies_when}\ndo     {lesson.knowledge}\nfrom   {lesson.learned_from}"
-    )
-    click.secho("evidence", bold=True)
+    say(f"{lesson.title}  {lesson.status}", bold=True)
+    say(f"{lesson.description}\nid {lesson.id}  scope {lesson.scope}  from a {lesson.outcome}\n")
+    say(f"when   {lesson.applies_when}\ndo     {lesson.knowledge}\nfrom   {lesson.learned_from}")
+    say("evidence", bold=True)
     for run in evidence:
-        click.echo(f"  {short(run.id)}  {run.verdict}  {' '.join(run.task.split())[:80]}")
+        say(f"  {short(run.id)}  {run.verdict}  {' '.join(run.task.split())[:80]}")

@@ -2,7 +2,7 @@
 
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, short, wait
+from ._common import only_one, open_memory, print_json, print_table, say, short, wait
 
 
 @click.group()
@@ -82,22 +82,20 @@ async def _show(name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(tool.model_dump(mode="json") | {"id": tool.id})
         return
-    click.secho(f"{tool.name} v{tool.version}  {tool.status}  {tool.origin}", bold=True)
-    click.echo(f"{tool.description}\nid {tool.id}\n")
+    say(f"{tool.name} v{tool.version}  {tool.status}  {tool.origin}", bold=True)
+    say(f"{tool.description}\nid {tool.id}\n")
     if tool.code:
-        click.echo(tool.code)
-    click.secho(f"{len(tool.cases)} cases", bold=True)
+        say(tool.code)
+    say(f"{len(tool.cases)} cases", bold=True)
     for case in tool.cases:
         outcome = f"raises {case.raises}" if case.raises else f"= {case.expected!r}"
         args = ", ".join(f"{key}={value!r}" for key, value in case.args.items())
-        click.echo(f"  {tool.name}({args}) {outcome}  [{case.origin}]")
+        say(f"  {tool.name}({args}) {outcome}  [{case.origin}]")
     if tool.cases:
         opinion = (
             "agreed with a different implementation" if tool.second_opinion else "no second opinion"
         )
-        click.echo(
-            f"  {opinion}; run under {', '.join(f'{k} {v}' for k, v in tool.environment.items())}"
-        )
-    click.secho("history", bold=True)
+        say(f"  {opinion}; run under {', '.join(f'{k} {v}' for k, v in tool.environment.items())}")
+    say("history", bold=True)
     for change in tool.history:
-        click.echo(f"  {change.at}  {change.status}: {change.reason}")
+        say(f"  {change.at}  {change.status}: {change.reason}")
