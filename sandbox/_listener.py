@@ -1,4 +1,4 @@
-"""Listening to a box while a call runs."""
+"""Talking with the child of one call: what it is asked, and all that it says."""
 
 import os
 import select
@@ -23,7 +23,6 @@ class Listener:
 
     control: socket.socket
     kill: Callable[[], None]
-    deadline: float
     in_box: bool
     result: bytearray = field(default_factory=bytearray)
     stdout: bytearray = field(default_factory=bytearray)
@@ -33,15 +32,27 @@ class Listener:
     flooded: bool = False
 
     def __post_init__(self) -> None:
+        self._deadline = 0.0
+        self._asking, theirs = socket.socketpair()
         pairs = [os.pipe() for _ in range(3)]
         self._open = {pair[0]: pair[0] for pair in pairs}
         self._sinks = dict(zip(self._open, (self.result, self.stdout, self.stderr), strict=True))
-        self._theirs = [pair[1] for pair in pairs]
+        self._theirs = [theirs.detach(), *(pair[1] for pair in pairs)]
 
     def give(self) -> list[int]:
         """Hand over the ends for the box; the caller closes them."""
         theirs, self._theirs = self._theirs, []
         return theirs
+
+    def ask(self, request: bytes, limits: Limits) -> None:
+        """Start the call: its time runs from here."""
+        self._deadline = time.monotonic() + limits.wall_s
+        self._asking.settimeout(limits.wall_s)
+        try:
+            self._asking.sendall(request)
+        except OSError:
+            self.kill()  # it died under us: `listen` will see the end
+        self._asking.close()
 
     def listen(self, limits: Limits) -> None:
         """Read until the child has ended and its pipes are empty, killing it when time is up."""
@@ -72,12 +83,13 @@ class Listener:
 
     def close(self) -> None:
         """Close our ends, and the others if they were never given away."""
+        self._asking.close()
         for fd in (*self._open, *self._theirs):
             os.close(fd)
 
     def _left(self) -> float:
         """Seconds until this must end; at the first deadline the box is killed."""
-        left = self.deadline - time.monotonic()
+        left = self._deadline - time.monotonic()
         if left > 0:
             return left
         if self.told or self.timed_out or self.flooded:
@@ -89,7 +101,7 @@ class Listener:
         if self.flooded or self.timed_out:
             return
         self.flooded, self.timed_out = flooded, not flooded
-        self.deadline = time.monotonic() + OBEY_S
+        self._deadline = time.monotonic() + OBEY_S
         self.kill()
 
 
