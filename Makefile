@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live check lint format types snapshots bench-demo dev clean
+.PHONY: help setup run test test-live check lint format types snapshots bench-demo attacks dev clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ snapshots: $(READY) ## Rewrite the golden copies of the prompts
 
 bench-demo: $(READY) ## The demo ten times in fresh homes on the embedded model
 	@$(BIN)/python bench/demo.py --runs 10
+
+attacks: $(READY) ## Attack the sandbox: every kind, as root and as an ordinary user
+	@$(BIN)/python bench/attacks.py
 
 dev: $(READY) ## LangGraph's dev server, for Studio
 	@$(BIN)/langgraph dev
