@@ -160,7 +160,9 @@ class Zygote:
         status = self.wait_for(pid)
         if self.boxed and os.getpid() == 1:
             end_leftovers()
-        dirty = self.boxed and self.scratch != [look(place) for place in SCRATCH]
+        dirty = self.boxed and (
+            self.scratch != [look(place) for place in SCRATCH] or last_number() != pid
+        )
         return {"exit": os.waitstatus_to_exitcode(status), "dirty": dirty}
 
     def wait_for(self, pid: int) -> int:
@@ -191,6 +193,12 @@ def look(place: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (seen.st_mode, seen.st_uid, seen.st_nlink, seen.st_atime_ns, seen.st_ctime_ns)
+
+
+def last_number() -> int:
+    """Return the last process number used up in the box: by how many, a tool could tell the next."""
+    with open("/proc/loadavg", "rb") as file:  # noqa: PTH123 - `pathlib` costs memory
+        return int(file.read().split()[-1])
 
 
 def end_leftovers() -> None:

@@ -322,6 +322,21 @@ POISONING: Final = (
         """,
     ),
     Attack(
+        name="poison_numbers",
+        without="a number is passed to the next call by how many process numbers are used up",
+        times=2,
+        safe_unboxed=False,  # there the numbers are everyone's
+        body="""
+        if os.getpid() > 100:
+            return f"BAD found its note: {os.getpid()}"
+        for _ in range(120):
+            one = threading.Thread(target=int)
+            one.start()
+            one.join()
+        return "counted up"
+        """,
+    ),
+    Attack(
         name="poison_segment",
         without="shared memory carries a note from one call to the next",
         times=2,
@@ -369,6 +384,22 @@ LOADING: Final = (
         answers_again=False,
         top="X = " + "-" * 60_000 + "1",
         body="return 'BAD called'",
+    ),
+    Attack(
+        name="load_programs",
+        without="modules that are programs take over whoever imports what the tool imports",
+        ends=ENDED | {"ok", "timeout"},
+        safe_unboxed=False,
+        answers_again=False,
+        top="""
+        def never():
+            import asyncio.__main__, ensurepip.__main__, unittest.__main__, venv.__main__, this
+            import antigravity, pdb, site, rlcompleter, turtledemo.__main__, idlelib.idle
+            from unittest import __main__
+            from json import tool
+        """,
+        body="return 'loaded'",
+        times=2,
     ),
     Attack(
         name="load_loop",
