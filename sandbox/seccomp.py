@@ -85,7 +85,9 @@ _NOT_HERE: Final = """
 clone3 435 435, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427
 """
 """Answered as an old kernel would, so that callers fall back: glibc then makes threads by clone."""
-_LOOKED_INTO: Final = "socket 41 198, clone 56 220, ioctl 16 29, prlimit64 302 261"
+_LOOKED_INTO: Final = (
+    "socket 41 198, socketpair 53 199, clone 56 220, ioctl 16 29, prlimit64 302 261"
+)
 
 
 def _table(text: str) -> dict[str, tuple[int | None, int | None]]:
@@ -155,6 +157,8 @@ def _steps(architecture: Architecture, *, tool: bool) -> Iterator[Step]:
                 yield from ((IF_EQUAL, 0, 1, number), (RETURN, 0, 0, ERRNO | errno))
     inside = {name: numbers[column] or 0 for name, numbers in LOOKED_INTO.items()}
     yield from _look_into(inside["socket"], _families(UNIX if tool else LOCAL))
+    # The kernel makes two sockets, loading their protocol, before it finds that they have no pairs.
+    yield from _look_into(inside["socketpair"], _families(UNIX))
     yield from _look_into(inside["clone"], _clone_flags(tool=tool))
     yield from _look_into(inside["ioctl"], _requests())
     if tool:

@@ -65,7 +65,7 @@ ROWS: Final = [
         ("futex", 202, 98), ("exit_group", 231, 94), ("rt_sigaction", 13, 134),
         ("getrandom", 318, 278), ("pipe2", 293, 59), ("prctl", 157, 167), ("getdents64", 217, 61),
         ("set_robust_list", 273, 99), ("rseq", 334, 293), ("nanosleep", 35, 101),
-        ("socketpair", 53, 199), ("munmap", 11, 215), ("wait4", 61, 260),
+        ("munmap", 11, 215), ("wait4", 61, 260),
     )),
     *(Row(n, x, a, EPERM, EPERM) for n, x, a in (
         ("unshare", 272, 97), ("setns", 308, 268), ("mount", 165, 40), ("umount2", 166, 39),
@@ -92,6 +92,9 @@ ROWS: Final = [
     *(Row(f"socket({family})", 41, 198, base, tool, (family, 1, 0)) for family, base, tool in (
         (1, ALLOW, ALLOW), (2, ALLOW, EAFNOSUPPORT), (10, ALLOW, EAFNOSUPPORT),
         *((n, EAFNOSUPPORT, EAFNOSUPPORT) for n in (0, 16, 17, 38, 40, 44)),
+    )),
+    *(Row(f"socketpair({family})", 53, 199, verdict, verdict, (family, 1, 0)) for family, verdict in (
+        (1, ALLOW), *((n, EAFNOSUPPORT) for n in (0, 2, 10, 16, 17, 30, 38, 40)),
     )),
     *(Row(f"clone({flags:#x})", 56, 220, base, tool, (flags,)) for flags, base, tool in (
         (0x3D0F00, ALLOW, ALLOW),  # a thread, as glibc makes one

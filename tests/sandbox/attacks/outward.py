@@ -280,6 +280,20 @@ TALKING: Final = (
         """,
     ),
     Attack(
+        name="socket_pairs",
+        without="the same protocols are loaded by a call that makes two sockets at once",
+        by_filter=True,
+        body="""
+        reached, two = [], (ctypes.c_int * 2)()
+        for family in (2, 10, 16, 17, 30, 38, 40):
+            for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+                made = libc.socketpair(family, kind, 0, two) == 0
+                if made or ctypes.get_errno() == 95:  # EOPNOTSUPP: made, then found wanting
+                    reached.append(family)
+        return f"BAD families {sorted(set(reached))}" if reached else "none"
+        """,
+    ),
+    Attack(
         name="terminal",
         without="keys are typed into the terminal of whoever started this",
         safe_unboxed=False,
