@@ -3,21 +3,21 @@
 import contextlib
 import json
 import os
-import secrets
 import select
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ..errors import SandboxUnavailable
 from ._answer import clean, read_document
+from ._exchange import Exchange, Request
 from ._listener import OBEY_S, Listener, read_some
-from .base import Limits, Outcome, Status
+from .base import Outcome, Status
 
 START_S: Final = 30.0
 """A box takes a tenth of a second to start; on an overloaded machine much longer."""
@@ -43,16 +43,6 @@ class Launch:
     """Whether the process and its children must be killed as a group: there is no box."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What one call asks for."""
-
-    source: str
-    function: str
-    args: Mapping[str, Any]
-    limits: Limits
-
-
 class Box:
     """A running box. The control socket is ours; what comes over it is from trusted code."""
 
@@ -61,12 +51,14 @@ class Box:
         """What it was made for; only the same may be run in it again."""
         self.bytes = 0
         """Memory of its zygote, once loaded."""
-        self.fit = False
-        """Whether its last call left nothing behind and did nothing odd."""
+        self.fit = True
+        """Whether all calls so far left nothing behind and did nothing odd."""
         self.in_box = not launch.own_group
         self._launch = launch
         self._next: Listener | None = None
-        self._lock = threading.RLock()
+        self._pending: Exchange | None = None
+        """A call whose child has not been seen to its end."""
+        self._lock = threading.Lock()
         self.control, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -107,14 +99,19 @@ class Box:
             self.kill()
             raise self._launch.explain(self._read_stderr())
 
-    def load(self, source: str, *, ahead: bool) -> bool:
-        """Give the zygote its tool. False if the box did not survive it.
+    def load(self, request: Request, *, ahead: bool) -> bool:
+        """Give the zygote its tool and the limits of its calls. False if it did not survive that.
 
         Args:
-            source: The module.
+            request: A call like those that will come.
             ahead: Compile it and import its imports now, since many calls will come.
         """
-        body = {"source": source, "ahead": ahead, "filter": self._launch.bpf.hex()}
+        body = {
+            "source": request.source,
+            "limits": request.rlimits(in_box=self.in_box),
+            "ahead": ahead,
+            "filter": self._launch.bpf.hex(),
+        }
         try:
             self._send(b"L", json.dumps(body).encode(), [])
             self.bytes = int(json.loads(self._hear(START_S))["bytes"])
@@ -123,49 +120,86 @@ class Box:
             return False
         return True
 
-    def get_ready(self) -> None:
-        """Have the child of the next call forked. Nothing to do if it is, or if one is running."""
+    def get_ready(self) -> bool:
+        """See the last call to its end and have the next child forked. False if it is not fit.
+
+        Nothing to do if someone is at it or a call is running.
+        """
         if not self._lock.acquire(blocking=False):
-            return
+            return True
         try:
-            if self._next is not None or self.control.fileno() < 0:
-                return
-            self._next = Listener(self.control, self.kill, in_box=self.in_box)
-            with contextlib.suppress(OSError):  # it died: the call will see that
-                self._send(b"F", b"", self._next.give())
+            return self._settle() and self._fork_ahead()
         finally:
             self._lock.release()
 
-    def call(self, request: Request) -> Outcome:
-        """Ask, read until the call has ended, and say how."""
-        marker, limits = secrets.token_hex(16), request.limits
-        body = {
-            "function": request.function,
-            "args": dict(request.args),
-            "marker": marker,
-            "result_bytes": limits.result_bytes,
-            "limits": _rlimits(limits, in_box=self.in_box),
-        }
-        started = time.monotonic()
+    def call(self, request: Request) -> Outcome | None:
+        """Ask, read until the call has ended, and say how; `None` if the box is not fit for it."""
         with self._lock:
-            self.get_ready()
-            listener, self._next = self._next, None
-            if listener is None:
-                return Outcome(status="killed", error="The box was closed.")
-            with contextlib.closing(listener):
-                listener.ask(json.dumps(body).encode(), limits)
-                listener.listen(limits)
-            outcome = self._judge(listener, marker, limits)
+            if not (self._settle() and self._fork_ahead()):
+                return None
+            exchange = self._pending = self._begin(request)
+            exchange.listener.listen()
+            outcome = self._finish(exchange)
+            self._settle()
+            return outcome
+
+    async def call_from_loop(self, request: Request) -> Outcome | None:
+        """Do what `call` does without a thread; `None` if the box is not ready this instant.
+
+        It is over when a whole answer has come; how the child ends is seen by `get_ready`.
+        Cancelling it leaves the box in the middle of the call, to be ended.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if self._next is None:
+                return None
+            exchange = self._pending = self._begin(request)
+            await exchange.listen_from_loop()
+            return self._finish(exchange)
+        finally:
+            self._lock.release()
+
+    def _begin(self, request: Request) -> Exchange:
+        listener, self._next, self.fit = self._next, None, False
+        if listener is None:
+            raise RuntimeError("no child was forked")
+        exchange = Exchange(listener, request)
+        exchange.begin()
+        return exchange
+
+    def _finish(self, exchange: Exchange) -> Outcome:
+        listener = exchange.listener
+        outcome = self._judge(exchange)
+        self.fit = outcome.status in ORDINARY and not listener.dirty
         return replace(
             outcome,
             stdout=_shown(listener.stdout),
             stderr=_shown(listener.stderr),
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - exchange.started,
         )
+
+    def _settle(self) -> bool:
+        exchange = self._pending
+        if exchange is not None:
+            if exchange.listener.left() > 0:  # the answer was taken before the child's end
+                exchange.listener.hurry()
+                exchange.listener.listen()
+                self._finish(exchange)
+            exchange.listener.close()
+            self._pending = None  # not before: `is_well` takes what is still to be read for an end
+        return self.fit
+
+    def _fork_ahead(self) -> bool:
+        if self._next is None:
+            self._next = Listener(self.control, self.kill, in_box=self.in_box)
+            with contextlib.suppress(OSError):  # it died: the call will see that
+                self._send(b"F", b"", self._next.give())
+        return True
 
     def is_well(self) -> bool:
         """Whether it still waits for a call: anything it says while it should be idle is its end."""
-        return self._process.poll() is None and not select.select([self.control], [], [], 0)[0]
+        return self._pending is not None or not select.select([self.control], [], [], 0)[0]
 
     def kill(self) -> None:
         """Tell the box to end. Does not block; from any thread.
@@ -191,7 +225,9 @@ class Box:
             self._read_stderr()
             if self._next is not None:
                 self._next.close()
-                self._next = None
+            if self._pending is not None:
+                self._pending.listener.close()
+            self._next = self._pending = None
             self.control.close()
 
     def _send(self, letter: bytes, body: bytes, fds: list[int]) -> None:
@@ -211,8 +247,8 @@ class Box:
         except ConnectionError:
             return b""
 
-    def _judge(self, listener: Listener, marker: str, limits: Limits) -> Outcome:
-        self.fit = False
+    def _judge(self, exchange: Exchange) -> Outcome:
+        listener, limits = exchange.listener, exchange.request.limits
         if listener.timed_out:
             return Outcome(status="timeout", error=f"It ran longer than {limits.wall_s:g} s.")
         if listener.flooded:
@@ -220,15 +256,15 @@ class Box:
                 status="bad_result",
                 error=f"The result has more than {limits.result_bytes:,} bytes as JSON.",
             )
-        try:
-            told = json.loads(listener.told)
-            code, dirty = int(told["exit"]), bool(told["dirty"])
-        except (ValueError, KeyError):
+        code = listener.exit_code
+        if code is None and listener.left() > 0 and listener.has_answer():
+            code = 0  # still ending: `_settle` looks again
+        if code is None:
             error = "The box ended before the call did, most likely for lack of memory."
             return Outcome(status="killed", error=error)
-        outcome = read_document(bytes(listener.result), marker=marker, limits=limits, code=code)
-        self.fit = outcome.status in ORDINARY and not dirty
-        return outcome
+        return read_document(
+            bytes(listener.result), marker=exchange.marker, limits=limits, code=code
+        )
 
     def _read_stderr(self) -> str:
         """Read what the box said before it was ready, to the end: the last process is then gone."""
@@ -242,18 +278,6 @@ class Box:
                 if not data:
                     break
         return clean(said.decode(errors="replace").strip(), TOLD_CHARS)
-
-
-def _rlimits(limits: Limits, *, in_box: bool) -> dict[str, int]:
-    names = {
-        "AS": limits.memory_bytes,
-        "CPU": limits.cpu_s,
-        "FSIZE": limits.file_bytes,
-        "NOFILE": limits.open_files,
-        "CORE": 0,
-    }
-    # Outside a box this counts all processes of the user, not those of the tool.
-    return names | ({"NPROC": limits.processes} if in_box else {})
 
 
 def _shown(output: bytearray) -> str:

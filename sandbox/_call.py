@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import SandboxUnavailable
-from ._box import Box, Launch, Request
+from ._box import Box, Launch
+from ._exchange import Request
 from ._shelf import Shelf, key_of
 from .base import Outcome
 
@@ -43,21 +44,26 @@ class Call:
             SandboxUnavailable: If no box starts.
             InputError: If a file cannot be shown.
         """
-        key = "" if self.fresh else key_of(self.request.source, self.files)
-        box = shelf.take(key) if key else None
-        loaded = box is not None
+        key = self.key()
+        while box := shelf.take(key) if key else None:
+            outcome, kept = self._run_in(box, loaded=True)
+            if outcome is not None:
+                return outcome, kept
+        outcome, kept = self._run_in(Box(self.launch(self.files), key), loaded=False)
+        return outcome or LOST, kept
+
+    def _run_in(self, box: Box, *, loaded: bool) -> tuple[Outcome | None, Box | None]:
         with contextlib.ExitStack() as cleanup:
-            box = box or Box(self.launch(self.files), key)
             cleanup.callback(box.end)
-            if not self._hold(box):
+            if not self.hold(box):
                 return CANCELLED, None
             outcome = self._use(box, loaded=loaded)
-            if self._let_go() and key and box.fit:
+            if self.let_go() and box.key and box.fit:
                 cleanup.pop_all()
                 return outcome, box
         return outcome, None
 
-    def _use(self, box: Box, *, loaded: bool) -> Outcome:
+    def _use(self, box: Box, *, loaded: bool) -> Outcome | None:
         if not loaded:
             try:
                 box.wait_ready()
@@ -65,16 +71,21 @@ class Call:
                 if self.cancelled:
                     return CANCELLED
                 raise
-            if not box.load(self.request.source, ahead=not self.fresh):
+            if not box.load(self.request, ahead=not self.fresh):
                 return CANCELLED if self.cancelled else LOST
         return box.call(self.request)
 
-    def _hold(self, box: Box) -> bool:
+    def key(self) -> str:
+        """Return what a box must have been made for, empty for a fresh one. Looks at the files."""
+        return "" if self.fresh else key_of(self.request.source, self.request.limits, self.files)
+
+    def hold(self, box: Box) -> bool:
+        """Make the box one that `cancel` kills. False if it came too late."""
         with self._lock:
             self._box = box
             return not self.cancelled
 
-    def _let_go(self) -> bool:
+    def let_go(self) -> bool:
         """Leave the box to others: from here on a cancellation does not touch it."""
         with self._lock:
             self._box = None

@@ -5,20 +5,25 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ._answer import encode_args
-from ._box import Launch, Request
+from ._box import Box, Launch
 from ._call import Call
+from ._exchange import Request
 from ._shelf import Shelf
 from .base import Isolation, Limits, Outcome, Report
 
 MAX_CALLS: Final = (os.cpu_count() or 2) + 2
 """At once. More wait for their turn; their time starts when they run."""
+
+
+CLOSED: Final = Outcome(status="killed", error="The sandbox was closed.")
 
 
 @dataclass(eq=False)
@@ -47,10 +52,50 @@ class Era:
             done.set_exception(exc)
             return
         done.set_result(outcome)
-        if box is not None and box not in gone:
-            box.get_ready()
+        self.tidy(box, gone)
+
+    async def ask(self, call: Call) -> Outcome | None:
+        """Run a call from the event loop, in a box that waits for it; `None` if there is none.
+
+        It costs no switch of threads, which on a busy machine take longer than the call.
+        """
+        box = None if call.fresh or call.files else self.shelf.take(call.key())
+        if box is None:
+            return None
+        self.running.add(call)
+        try:
+            held = call.hold(box)
+            outcome = await box.call_from_loop(call.request) if held else None
+        except BaseException:
+            box.kill()
+            await asyncio.wait([asyncio.wrap_future(self.later(box.end))])
+            raise
+        finally:
+            self.running.discard(call)
+        if call.let_go() and (outcome is None or box.fit):
+            work = partial(self.tidy, box, self.shelf.give(box))
+            # Once the caller waits for something else: it should have its outcome first.
+            asyncio.get_running_loop().call_soon(self.later, work)
+        else:
+            await asyncio.wait([asyncio.wrap_future(self.later(box.end))])
+        return outcome
+
+    def tidy(self, box: Box | None, gone: list[Box]) -> None:
+        """Get a box on the shelf ready for its next call, and end those that had to go for it."""
+        if box is not None and box not in gone and not box.get_ready() and self.shelf.drop(box):
+            box.end()
         for old in gone:
             old.end()
+
+    def later(self, do: Callable[[], None]) -> "Future[None]":
+        """Do something that blocks, on a thread; when they have ended, here."""
+        try:
+            return self.threads.submit(do)
+        except RuntimeError:  # closed meanwhile
+            done: Future[None] = Future()
+            do()
+            done.set_result(None)
+            return done
 
     def end(self, *, wait: bool = True) -> None:
         """End everything, and the threads last; blocks until it is gone."""
@@ -108,7 +153,8 @@ class PooledSandbox(ABC):
             files=dict(files or {}),
             fresh=fresh or not self.keeps_boxes,
         )
-        outcome = await self._on_a_thread(call)
+        era = self._current()
+        outcome = await era.ask(call) or await self._on_a_thread(era, call)
         return replace(outcome, isolation=self.isolation)
 
     async def close(self) -> None:
@@ -131,15 +177,20 @@ class PooledSandbox(ABC):
             InputError: If one of `files` cannot be shown.
         """
 
-    async def _on_a_thread(self, call: Call) -> Outcome:
-        done: Future[Outcome] = Future()
+    def _current(self) -> Era:
         with self._starting:
             if self._era is None:
                 self._era = Era()
                 # Forgotten, or the interpreter exits; perhaps on one of the threads themselves.
                 weakref.finalize(self, self._era.end, wait=False)
-            era = self._era
+            return self._era
+
+    async def _on_a_thread(self, era: Era, call: Call) -> Outcome:
+        done: Future[Outcome] = Future()
+        try:
             job = era.threads.submit(era.work, call, done)
+        except RuntimeError:
+            return CLOSED
         job.add_done_callback(lambda job: done.cancel() if job.cancelled() else None)
         era.running.add(call)
         waiter = asyncio.wrap_future(done)
@@ -147,7 +198,7 @@ class PooledSandbox(ABC):
             return await asyncio.shield(waiter)
         except asyncio.CancelledError:
             if waiter.cancelled():  # by `close`, before its turn came; nobody cancelled us
-                return Outcome(status="killed", error="The sandbox was closed.")
+                return CLOSED
             call.cancel()
             if not job.cancel():
                 await asyncio.wait([waiter])

@@ -119,7 +119,7 @@ class Zygote:
 
     def load(self, request: dict[str, Any]) -> dict[str, int]:
         """Take a tool; if it is to be called often, get ready for it. Says the bytes it takes."""
-        self.tool = Tool(request["source"], bytes.fromhex(request["filter"]))
+        self.tool = Tool(request["source"], bytes.fromhex(request["filter"]), request["limits"])
         if request["ahead"] and self.compiles():
             # Not the module's body: what it does at import belongs to each call, as does its time.
             self.tool.code = self.tool.compile()

@@ -13,8 +13,9 @@ from typing import Final
 
 from ..errors import SandboxUnavailable
 from ._answer import encode_args
-from ._box import Launch, Request
+from ._box import Launch
 from ._call import Call
+from ._exchange import Request
 from ._layout import BOOTSTRAP, INSIDE, PYTHON_OPTIONS, interpreter, options, shown_paths
 from ._pool import PooledSandbox
 from ._probe import FUNCTION, SOURCE, explain_failure, findings, unavailable

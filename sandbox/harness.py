@@ -24,6 +24,7 @@ REQUEST_FD = 4
 """Closed before the tool runs."""
 TOOL_FILE = "<tool>"
 CHUNK_BYTES = 1 << 20
+LENGTH_BYTES = 8
 MAX_DEPTH = 100
 """Lists and dicts inside one another; deeper results break readers further on."""
 MAX_FRAMES = 20
@@ -53,8 +54,11 @@ PLAIN = "return only dict with text keys, list, str, int, float, bool or None"
 class Tool:
     """What a box was made for, as its parent holds it when it forks a child."""
 
-    def __init__(self, source: str = "", bpf: bytes = b"") -> None:
+    def __init__(
+        self, source: str = "", bpf: bytes = b"", limits: dict[str, int] | None = None
+    ) -> None:
         self.source = source
+        self.limits = limits or {}
         self.code: CodeType | None = None
         """Set once it is known to compile; else each child compiles, and tells what is wrong."""
         self._bpf = bpf
@@ -90,13 +94,13 @@ def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
     that nothing of one call is in the memory from which the next one is forked.
     """
     streams = take_places(fds)
+    set_limits(tool.limits, strict=strict)
     tool.lock()
     # Bound before the tool can put something else in their place.
     dumps, write, leave = json.dumps, os.write, os._exit
     warm_up(dumps)
     request = read_request()
     marker, size_limit = request["marker"].encode(), request["result_bytes"]
-    set_limits(request["limits"], strict=strict)
     try:
         answer = run(tool, request["function"], request["args"])
         body = encode(answer, dumps, tool.source)
@@ -108,7 +112,7 @@ def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
         error = f"The result has {len(body):,} bytes as JSON; at most {size_limit:,} are allowed."
         body = dumps({"status": "bad_result", "error": error}).encode()
     flush(streams)
-    view = memoryview(marker + body)
+    view = memoryview(marker + b"%010d" % len(body) + body)
     while view:
         view = view[write(RESULT_FD, view) :]
     leave(0)
@@ -148,12 +152,16 @@ def warm_up(dumps: Callable[..., str]) -> None:
 def read_request() -> dict[str, Any]:
     """Wait for the call; without one, end."""
     body = bytearray()
-    while chunk := os.read(REQUEST_FD, CHUNK_BYTES):
+    size = LENGTH_BYTES
+    while len(body) < size:
+        chunk = os.read(REQUEST_FD, CHUNK_BYTES)
+        if not chunk:
+            os._exit(0)
         body += chunk
+        if len(body) >= LENGTH_BYTES:
+            size = LENGTH_BYTES + int.from_bytes(body[:LENGTH_BYTES], "big")
     os.close(REQUEST_FD)
-    if not body:
-        os._exit(0)
-    request: dict[str, Any] = json.loads(body)
+    request: dict[str, Any] = json.loads(body[LENGTH_BYTES:])
     return request
 
 
