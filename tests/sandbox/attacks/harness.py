@@ -94,6 +94,7 @@ LATE: Final = (
                 except OSError:
                     pass
             os._exit(0)
+        time.sleep(0.2)  # for the child to leave the group
         return "started"
         """,
     ),
@@ -227,6 +228,7 @@ PATCHING: Final = (
             os.setsid()
             time.sleep(20)
             os._exit(0)
+        time.sleep(0.2)
         return "held"
         """,
     ),
