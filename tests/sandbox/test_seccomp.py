@@ -89,6 +89,9 @@ ROWS: Final = [
         ("shmget", 29, 194), ("msgget", 68, 186), ("semget", 64, 190), ("mq_open", 240, 180),
         ("setpriority", 141, 140), ("sched_setaffinity", 203, 122),
     )),
+    *(Row(n, x, a, ALLOW, 0) for n, x, a in (
+        ("utime", 132, None), ("utimes", 235, None), ("futimesat", 261, None), ("utimensat", 280, 88),
+    )),
     *(Row(f"socket({family})", 41, 198, base, tool, (family, 1, 0)) for family, base, tool in (
         (1, ALLOW, ALLOW), (2, ALLOW, EAFNOSUPPORT), (10, ALLOW, EAFNOSUPPORT),
         *((n, EAFNOSUPPORT, EAFNOSUPPORT) for n in (0, 16, 17, 38, 40, 44)),

@@ -339,6 +339,25 @@ POISONING: Final = (
         """,
     ),
     Attack(
+        name="poison_devices",
+        without="notes are kept in the times of the host's devices, for any later call to read",
+        safe_unboxed=False,  # these are the host's
+        body="""
+        marked = []
+        for name in os.listdir("/dev"):
+            path = "/dev/" + name
+            before = os.lstat(path).st_mtime_ns
+            for mark in (os.utime, lambda p: os.utime(p, ns=(77, 77)), lambda p: os.chmod(p, 0o664)):
+                try:
+                    mark(path)
+                except OSError:
+                    pass
+            if not os.path.isdir(path) and os.lstat(path).st_mtime_ns != before:
+                marked.append(name)
+        return f"BAD marked {marked}" if marked else "none"
+        """,
+    ),
+    Attack(
         name="poison_segment",
         without="shared memory carries a note from one call to the next",
         times=2,
