@@ -120,6 +120,7 @@ def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
 
 def take_places(fds: list[int]) -> tuple[Any, Any]:
     """Put request, result, stdout and stderr where they belong and let go of everything else."""
+    os.dup2(fds[-1], 2)  # first, for what may go wrong here
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     request, result, out, err = (os.dup(fd) for fd in fds)  # out of one another's way
     # A null device of its own: flags set on a shared one would reach the next call.
