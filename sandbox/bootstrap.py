@@ -9,6 +9,9 @@ child gets its request from the host and answers to the host. Messages are a let
 body: `L` loads a tool, `F` forks the child of the next call around four descriptors.
 """
 
+from __future__ import annotations
+
+import _socket as socket  # without `socket`, which adds but names
 import array
 import contextlib
 import ctypes
@@ -18,11 +21,12 @@ import os
 import resource
 import select
 import signal
-import socket
 import sys
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # without `typing`, which would be an eighth of the box's memory
 if TYPE_CHECKING:
+    from typing import Any
+
     from .harness import TOOL_FILE, Tool, become_tool
 else:
     from harness import TOOL_FILE, Tool, become_tool
