@@ -124,6 +124,15 @@ async def test_nothing_of_a_call_reaches_the_next(box: BubblewrapSandbox, body: 
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
+async def test_arguments_of_any_size_arrive(box: BubblewrapSandbox, size: int) -> None:
+    """Into a new box and into one that waits."""
+    for _ in range(2):
+        outcome = await box.call("def f(a):\n    return len(a)\n", "f", {"a": "é" * size})
+        assert outcome.value == size
+        await asyncio.sleep(0.1)
+
+
 async def test_random_numbers_differ(box: BubblewrapSandbox) -> None:
     """Children of one zygote do not draw the same numbers."""
     body = "import random, uuid, secrets\nreturn [random.random(), str(uuid.uuid4())]"
