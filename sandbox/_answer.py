@@ -6,10 +6,12 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import JsonValue
-
 from .base import Limits, Outcome
 
+MARKER_BYTES: Final = 32
+SIZE_DIGITS: Final = 10
+HEADER_BYTES: Final = MARKER_BYTES + SIZE_DIGITS
+"""Before the JSON of an answer: the marker of the call and how many bytes follow."""
 MAX_ERROR_CHARS: Final = 2_000
 MAX_TRACEBACK_CHARS: Final = 4_000
 MAX_DEPTH: Final = 100
@@ -40,13 +42,11 @@ def read_document(document: bytes, *, marker: str, limits: Limits, code: int) ->
         limits: Named in the messages.
         code: Exit code of the tool's process as its parent saw it; negative for a signal.
     """
-    start = marker.encode()
-    if code != 0 or not document.startswith(start):
+    head, body = document[:HEADER_BYTES], document[HEADER_BYTES:]
+    if code != 0 or head != f"{marker}{len(body):0{SIZE_DIGITS}}".encode():
         return Outcome(status="killed", error=_describe_end(code, limits))
     try:
-        answer = json.loads(
-            document[len(start) :], parse_constant=_refuse_constant, parse_float=_finite
-        )
+        answer = json.loads(body, parse_constant=_refuse_constant, parse_float=_finite)
         if not isinstance(answer, dict):
             raise _NotStrict("it is not an object")
         status = CLAIMS.get(str(answer.get("status")))
@@ -65,18 +65,18 @@ def read_document(document: bytes, *, marker: str, limits: Limits, code: int) ->
     )
 
 
-def encode_args(args: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the arguments as plain JSON values.
+def encode_args(args: Mapping[str, Any]) -> str:
+    """Return the arguments as JSON.
 
     Raises:
         ValueError: If they are not strict JSON; it is the caller's mistake, not the tool's.
     """
     try:
-        plain: dict[str, JsonValue] = json.loads(json.dumps(dict(args), allow_nan=False))
-        _check(plain)
+        text = json.dumps(dict(args), allow_nan=False)
+        _check(json.loads(text))
     except (TypeError, ValueError, RecursionError) as exc:
         raise ValueError(f"The arguments are not strict JSON: {exc}") from exc
-    return plain
+    return text
 
 
 def _describe_end(code: int, limits: Limits) -> str:

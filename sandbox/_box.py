@@ -1,22 +1,23 @@
-"""One box: a process that is started, asked, listened to, and killed. Everything here blocks."""
+"""One box: a process that is started, loaded, asked, and killed. Everything here blocks."""
 
 import contextlib
 import json
 import os
-import secrets
 import select
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ..errors import SandboxUnavailable
 from ._answer import clean, read_document
+from ._exchange import Exchange, Request
 from ._listener import OBEY_S, Listener, read_some
-from .base import Limits, Outcome
+from .base import Outcome, Status
 
 START_S: Final = 30.0
 """A box takes a tenth of a second to start; on an overloaded machine much longer."""
@@ -24,6 +25,8 @@ GRACE_S: Final = 5.0
 """For the kernel to end a killed box and close its pipes."""
 CHUNK_BYTES: Final = 1 << 16
 TOLD_CHARS: Final = 2_000
+ORDINARY: Final[frozenset[Status]] = frozenset({"ok", "raised", "no_function"})
+"""After these a box may serve another call. What else happens to one is reason to doubt it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,52 +35,30 @@ class Launch:
 
     command: tuple[str, ...]
     descriptors: tuple[int, ...] = ()
+    bpf: bytes = b""
+    """The filter that the children of this box install on themselves."""
     explain: Callable[[str], SandboxUnavailable]
     """Turns what a box said on stderr before it was ready into an error for the operator."""
     own_group: bool = False
     """Whether the process and its children must be killed as a group: there is no box."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Call:
-    """What one call asks for, and the switch that ends it from another thread."""
-
-    source: str
-    function: str
-    args: Mapping[str, Any]
-    limits: Limits
-    box: "Box | None" = None
-    cancelled: bool = False
-
-    def cancel(self) -> None:
-        """Kill the box, now or as soon as there is one. Does not block; from any thread."""
-        # `run` sets `box` before it looks at `cancelled`: one of the two sees the other.
-        self.cancelled = True
-        if self.box is not None:
-            self.box.kill()
-
-    def run(self, launch: Launch) -> Outcome:
-        """Start a fresh box, make the call, and leave nothing behind.
-
-        Raises:
-            SandboxUnavailable: If the box does not start.
-        """
-        with contextlib.ExitStack() as cleanup:
-            box = Box(launch)
-            cleanup.callback(box.end)
-            self.box = box
-            if self.cancelled:
-                return Outcome(status="killed", error="The call was cancelled.")
-            box.wait_ready(time.monotonic() + START_S)
-            return box.call(self)
-
-
 class Box:
     """A running box. The control socket is ours; what comes over it is from trusted code."""
 
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch, key: str = "") -> None:
+        self.key = key
+        """What it was made for; only the same may be run in it again."""
+        self.bytes = 0
+        """Memory of its zygote, once loaded."""
+        self.fit = True
+        """Whether all calls so far left nothing behind and did nothing odd."""
         self.in_box = not launch.own_group
+        self._launch = launch
+        self._next: Listener | None = None
+        self._pending: Exchange | None = None
+        """A call whose child has not been seen to its end."""
+        self._lock = threading.Lock()
         self.control, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -98,58 +79,127 @@ class Box:
             for fd in launch.descriptors:
                 os.close(fd)
 
-    def wait_ready(self, deadline: float) -> None:
-        """Wait for the first line of the trusted parent.
+    @property
+    def pid(self) -> int:
+        """The process that this program started: bwrap's own, outside the box."""
+        return self._process.pid
+
+    def wait_ready(self) -> None:
+        """Wait for the first line of the zygote.
 
         Raises:
             SandboxUnavailable: If the box ended or stayed silent instead.
         """
-        self.control.settimeout(max(0.0, deadline - time.monotonic()))
         try:
-            said = self.control.recv(CHUNK_BYTES)
+            said = self._hear(START_S)
         except TimeoutError:
             self.kill()
             raise self._launch.explain(f"It was not ready after {START_S:.0f} s.") from None
-        except OSError:
-            said = b""
         if not said:
             self.kill()
             raise self._launch.explain(self._read_stderr())
 
-    def call(self, call: Call) -> Outcome:
-        """Send the call, read until it has ended, and say how."""
-        marker, limits = secrets.token_hex(16), call.limits
-        request: dict[str, Any] = {
-            "source": call.source,
-            "function": call.function,
-            "args": dict(call.args),
-            "marker": marker,
-            "result_bytes": limits.result_bytes,
-            "limits": {
-                "AS": limits.memory_bytes,
-                "CPU": limits.cpu_s,
-                "FSIZE": limits.file_bytes,
-                "NOFILE": limits.open_files,
-                "CORE": 0,
-            },
+    def load(self, request: Request, *, ahead: bool) -> bool:
+        """Give the zygote its tool and the limits of its calls. False if it did not survive that.
+
+        Args:
+            request: A call like those that will come.
+            ahead: Compile it and import its imports now, since many calls will come.
+        """
+        body = {
+            "source": request.source,
+            "limits": request.rlimits(in_box=self.in_box),
+            "ahead": ahead,
+            "filter": self._launch.bpf.hex(),
         }
-        if self.in_box:
-            # Outside a box this counts all processes of the user, not those of the tool.
-            request["limits"]["NPROC"] = limits.processes
-        started = time.monotonic()
-        listener = Listener(
-            self.control, self.kill, in_box=self.in_box, deadline=started + limits.wall_s
-        )
-        with contextlib.closing(listener):
-            self._send(json.dumps(request).encode(), listener.give())
-            listener.listen(limits)
-        outcome = self._judge(listener, marker, limits)
+        try:
+            self._send(b"L", json.dumps(body).encode(), [])
+            self.bytes = int(json.loads(self._hear(START_S))["bytes"])
+        except (OSError, ValueError):  # `TimeoutError` is an `OSError`
+            self.kill()
+            return False
+        return True
+
+    def get_ready(self) -> bool:
+        """See the last call to its end and have the next child forked. False if it is not fit.
+
+        Nothing to do if someone is at it or a call is running.
+        """
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            return self._settle() and self._fork_ahead()
+        finally:
+            self._lock.release()
+
+    def call(self, request: Request) -> Outcome | None:
+        """Ask, read until the call has ended, and say how; `None` if the box is not fit for it."""
+        with self._lock:
+            if not (self._settle() and self._fork_ahead()):
+                return None
+            exchange = self._pending = self._begin(request)
+            exchange.listener.listen()
+            outcome = self._finish(exchange)
+            self._settle()
+            return outcome
+
+    async def call_from_loop(self, request: Request) -> Outcome | None:
+        """Do what `call` does without a thread; `None` if the box is not ready this instant.
+
+        It is over when a whole answer has come; how the child ends is seen by `get_ready`.
+        Cancelling it leaves the box in the middle of the call, to be ended.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if self._next is None:
+                return None
+            exchange = self._pending = self._begin(request)
+            await exchange.listen_from_loop()
+            return self._finish(exchange)
+        finally:
+            self._lock.release()
+
+    def _begin(self, request: Request) -> Exchange:
+        listener, self._next, self.fit = self._next, None, False
+        if listener is None:
+            raise RuntimeError("no child was forked")
+        exchange = Exchange(listener, request)
+        exchange.begin()
+        return exchange
+
+    def _finish(self, exchange: Exchange) -> Outcome:
+        listener = exchange.listener
+        outcome = self._judge(exchange)
+        self.fit = outcome.status in ORDINARY and not listener.dirty
         return replace(
             outcome,
             stdout=_shown(listener.stdout),
             stderr=_shown(listener.stderr),
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - exchange.started,
         )
+
+    def _settle(self) -> bool:
+        exchange = self._pending
+        if exchange is not None:
+            if exchange.listener.left() > 0:  # the answer was taken before the child's end
+                exchange.listener.hurry()
+                exchange.listener.listen()
+                self._finish(exchange)
+            exchange.listener.close()
+            self._pending = None  # not before: `is_well` takes what is still to be read for an end
+        return self.fit
+
+    def _fork_ahead(self) -> bool:
+        if self._next is None:
+            self._next = Listener(self.control, self.kill, in_box=self.in_box)
+            with contextlib.suppress(OSError):  # it died: the call will see that
+                self._send(b"F", b"", self._next.give())
+        return True
+
+    def is_well(self) -> bool:
+        """Whether it still waits for a call: anything it says while it should be idle is its end."""
+        return self._pending is not None or not select.select([self.control], [], [], 0)[0]
 
     def kill(self) -> None:
         """Tell the box to end. Does not block; from any thread.
@@ -171,21 +221,34 @@ class Box:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._read_stderr()
-        self.control.close()
+        with self._lock:
+            self._read_stderr()
+            if self._next is not None:
+                self._next.close()
+            if self._pending is not None:
+                self._pending.listener.close()
+            self._next = self._pending = None
+            self.control.close()
 
-    def _send(self, body: bytes, fds: list[int]) -> None:
+    def _send(self, letter: bytes, body: bytes, fds: list[int]) -> None:
         self.control.settimeout(START_S)
         try:
-            socket.send_fds(self.control, [len(body).to_bytes(8, "big")], fds)
+            socket.send_fds(self.control, [letter + len(body).to_bytes(8, "big")], fds)
             self.control.sendall(body)
-        except OSError:
-            self.kill()  # it died under us: the listener will see the end
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _judge(self, listener: "Listener", marker: str, limits: Limits) -> Outcome:
+    def _hear(self, seconds: float) -> bytes:
+        """Read one line; empty at the end."""
+        self.control.settimeout(seconds)
+        try:
+            return self.control.recv(CHUNK_BYTES)
+        except ConnectionError:
+            return b""
+
+    def _judge(self, exchange: Exchange) -> Outcome:
+        listener, limits = exchange.listener, exchange.request.limits
         if listener.timed_out:
             return Outcome(status="timeout", error=f"It ran longer than {limits.wall_s:g} s.")
         if listener.flooded:
@@ -193,12 +256,15 @@ class Box:
                 status="bad_result",
                 error=f"The result has more than {limits.result_bytes:,} bytes as JSON.",
             )
-        try:
-            code = int(json.loads(listener.told)["exit"])
-        except (ValueError, KeyError):
+        code = listener.exit_code
+        if code is None and listener.left() > 0 and listener.has_answer():
+            code = 0  # still ending: `_settle` looks again
+        if code is None:
             error = "The box ended before the call did, most likely for lack of memory."
             return Outcome(status="killed", error=error)
-        return read_document(bytes(listener.result), marker=marker, limits=limits, code=code)
+        return read_document(
+            bytes(listener.result), marker=exchange.marker, limits=limits, code=code
+        )
 
     def _read_stderr(self) -> str:
         """Read what the box said before it was ready, to the end: the last process is then gone."""

@@ -14,7 +14,10 @@ TMP_BYTES: Final = 64 << 20
 SHM_BYTES: Final = 16 << 20
 WORLD_READABLE: Final = 0o004
 BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
-INSIDE: Final = "/bootstrap.py"
+HARNESS: Final = Path(__file__).with_name("harness.py")
+INSIDE: Final = "/box"
+PYTHON_OPTIONS: Final = ("-E", "-s", "-S", "-B")
+"""Like -I, but the folder of the script is on the path until the script takes it off."""
 DATA: Final = "/data"
 
 HARDENING: Final = (
@@ -46,7 +49,9 @@ def options(*, root: bool, files: Mapping[str, Path]) -> tuple[list[str], list[i
         words += ["--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
         words += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108
         words += _system()  # after /tmp: the interpreter may be below it
-        words += _copied(BOOTSTRAP, INSIDE, descriptors)
+        words += ["--perms", "0755", "--dir", INSIDE]
+        for ours in (BOOTSTRAP, HARNESS):
+            words += _copied(ours, f"{INSIDE}/{ours.name}", descriptors)
         if files:
             words += ["--perms", "0755", "--dir", DATA]
         for name, path in files.items():

@@ -1,34 +1,124 @@
-"""What both back-ends share: a few threads that each keep one box, and cancelling them."""
+"""What both back-ends share: a few threads that each run a call, and the boxes between calls."""
 
 import asyncio
 import os
+import threading
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ._answer import encode_args
-from ._box import Call, Launch
+from ._box import Box, Launch
+from ._call import Call
+from ._exchange import Request
+from ._shelf import Shelf
 from .base import Isolation, Limits, Outcome, Report
 
-MAX_BOXES: Final = (os.cpu_count() or 2) + 2
-"""At once. More calls wait for their turn; their time starts when they run."""
+MAX_CALLS: Final = (os.cpu_count() or 2) + 2
+"""At once. More wait for their turn; their time starts when they run."""
+
+
+SMALL_CHARS: Final = 16 << 10
+"""Arguments that fit a socket at once."""
+CLOSED: Final = Outcome(status="killed", error="The sandbox was closed.")
+
+
+@dataclass(eq=False)
+class Era:
+    """What lives from the first call to `close`.
+
+    A box is started from one of these threads, and they outlive it: bwrap's `--die-with-parent`
+    follows the thread, not the process.
+    """
+
+    shelf: Shelf = field(default_factory=Shelf)
+    running: set[Call] = field(default_factory=set)
+    threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="mem2evolve-box")
+    )
+
+    def work(self, call: Call, done: "Future[Outcome]") -> None:
+        """Run a call; once its outcome is out, get its box ready for the next. On a thread."""
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            outcome, box = call.run(self.shelf)
+            # On the shelf before the outcome is told: who calls again at once finds it there.
+            gone = [] if box is None else self.shelf.give(box)
+        except BaseException as exc:  # noqa: BLE001 - it belongs to whoever waits
+            done.set_exception(exc)
+            return
+        done.set_result(outcome)
+        self.tidy(box, gone)
+
+    async def ask(self, call: Call) -> Outcome | None:
+        """Run a call from the event loop, in a box that waits for it; `None` if there is none.
+
+        It costs no switch of threads, which on a busy machine take longer than the call.
+        """
+        # Looking at files and sending a large request block: those calls go by a thread.
+        slow = call.fresh or call.files or len(call.request.args) > SMALL_CHARS
+        box = None if slow else self.shelf.take(call.key())
+        if box is None:
+            return None
+        self.running.add(call)
+        try:
+            held = call.hold(box)
+            outcome = await box.call_from_loop(call.request) if held else None
+        except BaseException:
+            box.kill()
+            await asyncio.wait([asyncio.wrap_future(self.later(box.end))])
+            raise
+        finally:
+            self.running.discard(call)
+        if call.let_go() and (outcome is None or box.fit):
+            work = partial(self.tidy, box, self.shelf.give(box))
+            # Once the caller waits for something else: it should have its outcome first.
+            asyncio.get_running_loop().call_soon(self.later, work)
+        else:
+            await asyncio.wait([asyncio.wrap_future(self.later(box.end))])
+        return outcome
+
+    def tidy(self, box: Box | None, gone: list[Box]) -> None:
+        """Get a box on the shelf ready for its next call, and end those that had to go for it."""
+        if box is not None and box not in gone and not box.get_ready() and self.shelf.drop(box):
+            box.end()
+        for old in gone:
+            old.end()
+
+    def later(self, do: Callable[[], None]) -> "Future[None]":
+        """Do something that blocks, on a thread; when they have ended, here."""
+        try:
+            return self.threads.submit(do)
+        except RuntimeError:  # closed meanwhile
+            done: Future[None] = Future()
+            do()
+            done.set_result(None)
+            return done
+
+    def end(self, *, wait: bool = True) -> None:
+        """End everything, and the threads last; blocks until it is gone."""
+        for call in tuple(self.running):
+            call.cancel()
+        self.shelf.close()
+        self.threads.shutdown(wait=wait, cancel_futures=True)
 
 
 class PooledSandbox(ABC):
-    """Calls run on our own threads: no event loop waits for one, and no event loop owns one.
-
-    A box is started from the thread that waits for it, and the thread outlives it: bwrap's
-    `--die-with-parent` follows the thread, not the process.
-    """
+    """Calls run on our own threads: no event loop waits for one, and no event loop owns one."""
 
     isolation: Isolation
+    keeps_boxes: ClassVar[bool] = True
+    """Whether a box may serve a second call. Only where nothing of the first can survive in it."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
-        self._running: set[Call] = set()
+        self._era: Era | None = None
+        self._starting = threading.Lock()
 
     async def call(
         self,
@@ -38,10 +128,11 @@ class PooledSandbox(ABC):
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         files: Mapping[str, Path] | None = None,
+        fresh: bool = False,
     ) -> Outcome:
-        """Load `source` as a module and call `function(**args)` once, in a fresh box.
+        """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
-        Cancelling the awaiting task kills the box before the cancellation goes on.
+        Cancelling the awaiting task kills the call's box before the cancellation goes on.
 
         Args:
             source: A Python module. Compiled and run inside the box only.
@@ -49,6 +140,7 @@ class PooledSandbox(ABC):
             args: JSON values, passed by keyword.
             limits: What the call may use.
             files: Host files shown read-only in the box as `/data/NAME`.
+            fresh: Start a box for this call alone and end it afterwards.
 
         Returns:
             How the call ended. Never raises for what the code did.
@@ -58,18 +150,23 @@ class PooledSandbox(ABC):
             InputError: If one of `files` cannot be shown.
             ValueError: If `args` are not strict JSON.
         """
-        call = Call(source=source, function=function, args=encode_args(args), limits=limits)
-        outcome = await self._on_a_thread(call, dict(files or {}))
+        plain = encode_args(args)
+        call = Call(
+            request=Request(source=source, function=function, args=plain, limits=limits),
+            launch=self._launch,
+            files=dict(files or {}),
+            fresh=fresh or not self.keeps_boxes,
+        )
+        era = self._current()
+        outcome = await era.ask(call) or await self._on_a_thread(era, call)
         return replace(outcome, isolation=self.isolation)
 
     async def close(self) -> None:
-        """End what is still running. Idempotent; a later call starts anew."""
-        threads, self._threads = self._threads, None
-        if threads is None:
-            return
-        for call in tuple(self._running):
-            call.cancel()
-        await asyncio.to_thread(threads.shutdown, cancel_futures=True)
+        """End what is still running, and all boxes. Idempotent; a later call starts anew."""
+        with self._starting:
+            era, self._era = self._era, None
+        if era is not None:
+            await asyncio.to_thread(era.end)
 
     @abstractmethod
     async def probe(self) -> Report:
@@ -84,20 +181,31 @@ class PooledSandbox(ABC):
             InputError: If one of `files` cannot be shown.
         """
 
-    async def _on_a_thread(self, call: Call, files: Mapping[str, Path]) -> Outcome:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(MAX_BOXES, thread_name_prefix="mem2evolve-box")
-        self._running.add(call)
-        job = self._threads.submit(lambda: call.run(self._launch(files)))
-        waiter = asyncio.wrap_future(job)
+    def _current(self) -> Era:
+        with self._starting:
+            if self._era is None:
+                self._era = Era()
+                # Forgotten, or the interpreter exits; perhaps on one of the threads themselves.
+                weakref.finalize(self, self._era.end, wait=False)
+            return self._era
+
+    async def _on_a_thread(self, era: Era, call: Call) -> Outcome:
+        done: Future[Outcome] = Future()
+        try:
+            job = era.threads.submit(era.work, call, done)
+        except RuntimeError:
+            return CLOSED
+        job.add_done_callback(lambda job: done.cancel() if job.cancelled() else None)
+        era.running.add(call)
+        waiter = asyncio.wrap_future(done)
         try:
             return await asyncio.shield(waiter)
         except asyncio.CancelledError:
             if waiter.cancelled():  # by `close`, before its turn came; nobody cancelled us
-                return Outcome(status="killed", error="The sandbox was closed.")
+                return CLOSED
             call.cancel()
             if not job.cancel():
                 await asyncio.wait([waiter])
             raise
         finally:
-            self._running.discard(call)
+            era.running.discard(call)

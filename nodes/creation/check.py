@@ -102,7 +102,7 @@ async def _run_all(desk: Desk, drafts: Sequence[Draft], state: CreationState) ->
 
     async def row(draft: Draft) -> list[Outcome]:
         calls = (
-            box.call(draft["source"], state["name"], item["args"], limits=TEST_LIMITS)
+            box.call(draft["source"], state["name"], item["args"], limits=TEST_LIMITS, fresh=True)
             for item in state["inputs"]
         )
         return await asyncio.gather(*calls)
@@ -246,7 +246,10 @@ async def passes(
     """
     box = desk.resources.sandbox
     outcomes = await asyncio.gather(
-        *(box.call(source, function, case["args"], limits=TEST_LIMITS) for case in cases)
+        *(
+            box.call(source, function, case["args"], limits=TEST_LIMITS, fresh=True)
+            for case in cases
+        )
     )
     return [
         f"called with {json.dumps(case['args'], ensure_ascii=False)} it {describe(outcome)}"

@@ -73,7 +73,12 @@ async def run_python(code: str, *, sandbox: Sandbox, files: Mapping[str, Path]) 
     source = as_module(script)
     boxed = sandbox.isolation != "none"  # without a box there is no /data to show files in
     outcome = await sandbox.call(
-        source, FUNCTION, {}, limits=LIMITS, files=dict(files) if boxed and files else None
+        source,
+        FUNCTION,
+        {},
+        limits=LIMITS,
+        files=dict(files) if boxed and files else None,
+        fresh=True,  # it runs once: nothing to keep a box for
     )
     if outcome.status != "ok":
         missing = "" if boxed or "/data" not in script else "There is no /data here: use read_file."

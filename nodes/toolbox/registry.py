@@ -55,6 +55,8 @@ class Registry:
 
             return _tool(name, builtin.description, builtin.input_schema, use)
         record = ToolRecord(**offer["record"])
+        if record.id != offer["id"]:  # the id holds the SHA-256 of what was checked
+            raise ToolFailure(name, "Its code is not the code that was checked, so it is not run.")
 
         async def call(**args: Any) -> JsonValue:
             return await run_record(record, args, self._resources)

@@ -109,10 +109,11 @@ class LookingSandbox:
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         files: Mapping[str, Path] | None = None,
+        fresh: bool = False,
     ) -> Outcome:
         """See `Sandbox`."""
         json.dumps(dict(args))
-        self.asked.append({"source": source, "function": function, "files": files})
+        self.asked.append({"source": source, "function": function, "files": files, "fresh": fresh})
         return self.outcome
 
     async def probe(self) -> Report:
