@@ -5,8 +5,6 @@ again from the same evidence without seeing the answer, and the two are compared
 """
 
 import inspect
-import re
-from decimal import Decimal
 from typing import Any, Final, Literal
 
 from langgraph.runtime import Runtime
@@ -18,6 +16,7 @@ from ..graph.state import Correction, Judgement, State
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .aggregate import in_order
+from .answers import same_answer, squeeze
 from .chronicle import record_run, used_ids
 from .desk import Desk, Resources
 from .react import evidence_line
@@ -26,10 +25,6 @@ SHORT: Final = 200
 """Characters up to which an answer can be compared with another one."""
 GATHERED: Final[tuple[str, ...]] = ("decisions", "creations", "results", "ledger")
 """Fields of the state with a reducer that appends."""
-CHANGING: Final = frozenset(
-    ["not", "no", "never", "minus", "hundred", "thousand", "million", "billion", "dozen"]
-)
-"""Words that make another value of the number beside them."""
 UNKNOWN: Final = "UNKNOWN"
 STEADY: Final = Sampling(temperature=0.0, max_tokens=300)
 
@@ -187,8 +182,8 @@ async def _by_opinion(desk: Desk, state: State) -> Judgement:
     reply = await _ask_judge(desk, state, "")
     faults = _resolve(reply.faults, state)
     critiques = [critique.model_dump() for critique in reply.subtasks]
-    seen = _squeeze(f"{work_of(state)}\n{state['answer']}\n{state['task']}")
-    quoted = _squeeze(reply.evidence)
+    seen = squeeze(f"{work_of(state)}\n{state['answer']}\n{state['task']}")
+    quoted = squeeze(reply.evidence)
     if reply.verdict != "abstained" and (not quoted or quoted not in seen):
         reason = f"The judge said {reply.verdict}, but its evidence is not in the work: {reply.evidence[:SHORT]!r}"
         return _judgement(
@@ -263,23 +258,6 @@ def work_of(state: State) -> str:
     return "\n".join(lines)
 
 
-def same_answer(one: str, other: str) -> bool:
-    """Whether two short answers say the same: equal numbers where each holds just one, else equal words."""
-    numbers = [
-        re.findall(r"-?\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
-        for text in (one, other)
-    ]
-    if len(numbers[0]) == len(numbers[1]) == 1:
-        rest = [set(re.findall(r"[^\W\d]+", text.lower())) for text in (one, other)]
-        beside = (
-            rest[0] ^ rest[1]
-        )  # a unit or a phrase around the number may be missing in one of them
-        nested = rest[0] <= rest[1] or rest[1] <= rest[0]
-        equal = Decimal(numbers[0][0]) == Decimal(numbers[1][0])
-        return equal and nested and not beside & CHANGING
-    return _squeeze(one).strip(" .'\"") == _squeeze(other).strip(" .'\"") != ""
-
-
 def _resolve(faults: list[Fault], state: State) -> list[dict[str, Any]]:
     """Keep the faults of assets that were used; what else the judge names was not there."""
     assets = {asset["name"].lower(): asset["id"] for asset in used_assets(state)}
@@ -309,7 +287,3 @@ def _judgement(
         subtasks=subtasks or [],
         faults=faults or [],
     )
-
-
-def _squeeze(text: str) -> str:
-    return " ".join(text.lower().split())

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -14,6 +14,7 @@ from ._text import columns, cut, one_line, pad, plain, width_of
 
 if TYPE_CHECKING:
     from ..memory.memory import Memory
+    from ..memory.records import AgentRecord, ToolRecord
 
 T = TypeVar("T")
 
@@ -57,6 +58,19 @@ def print_table(rows: Sequence[Sequence[str]], *, empty: str) -> None:
     for row in shown:
         cells = [pad(cell, width) for cell, width in zip(row[:-1], widths, strict=False)]
         click.echo(cut("  ".join([*cells, row[-1]]).rstrip(), edge))
+
+
+async def find_asset(kind: Literal["tool", "agent"], wanted: str) -> "ToolRecord | AgentRecord":
+    """Return the newest version of that name, or the one whose id starts so.
+
+    Raises:
+        NotFoundError: If there is none, or more than one.
+    """
+    async with open_memory() as memory:
+        every = await memory.list(kind, limit=None)
+    named = sorted((one for one in every if one.name == wanted), key=lambda one: -one.version)
+    found = named[:1] or [one for one in every if one.id.startswith(wanted)]
+    return only_one(found, kind, wanted, [one.name for one in found])
 
 
 def only_one(found: list[T], what: str, wanted: str, names: list[str]) -> T:

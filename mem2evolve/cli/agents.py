@@ -1,8 +1,10 @@
 """`mem2evolve agents`: the experts it made."""
 
+from typing import Any
+
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, say, short, wait
+from ._common import find_asset, open_memory, print_json, print_table, say, short, wait
 
 
 @click.group()
@@ -21,7 +23,7 @@ def list_agents(*, everything: bool, as_json: bool) -> None:
 async def _list(*, everything: bool, as_json: bool) -> None:
     async with open_memory() as memory:
         where = None if everything else {"status": ("active", "candidate", "quarantined")}
-        found = await memory.list("agent", where=where)
+        found = await memory.list("agent", where=where, limit=None)
     if as_json:
         print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
         return
@@ -40,13 +42,7 @@ def show(name: str, *, as_json: bool) -> None:
 
 
 async def _show(name: str, *, as_json: bool) -> None:
-    async with open_memory() as memory:
-        every = await memory.list("agent")
-    named = sorted(
-        (one for one in every if one.name == name), key=lambda one: one.version, reverse=True
-    )
-    found = named[:1] or [one for one in every if one.id.startswith(name)]
-    agent = only_one(found, "agent", name, [one.name for one in found])
+    agent: Any = await find_asset("agent", name)
     if as_json:
         print_json(agent.model_dump(mode="json") | {"id": agent.id})
         return

@@ -24,7 +24,7 @@ def list_lessons(scope: str | None, *, everything: bool, as_json: bool) -> None:
 async def _list(scope: str | None, *, everything: bool, as_json: bool) -> None:
     where = ({} if everything else {"status": "active"}) | ({"scope": scope} if scope else {})
     async with open_memory() as kept:
-        found = await kept.list("experience", where=where)
+        found = await kept.list("experience", where=where, limit=None)
         usage = await kept.usage("experience")
     if as_json:
         print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
@@ -49,9 +49,11 @@ def show(lesson: str, *, as_json: bool) -> None:
 
 async def _show(wanted: str, *, as_json: bool) -> None:
     async with open_memory() as kept:
-        found = [one for one in await kept.list("experience") if one.id.startswith(wanted)]
+        found = [
+            one for one in await kept.list("experience", limit=None) if one.id.startswith(wanted)
+        ]
         lesson = only_one(found, "lesson", wanted, [short(one.id) for one in found])
-        evidence = [run for run in await kept.list("run") if lesson.id in run.learned]
+        evidence = [run for run in await kept.list("run", limit=None) if lesson.id in run.learned]
     if as_json:
         print_json(
             lesson.model_dump(mode="json")

@@ -27,7 +27,7 @@ def list_runs(*, as_json: bool) -> None:
 
 async def _list(*, as_json: bool) -> None:
     async with open_memory() as memory:
-        found = await memory.list("run")
+        found = await memory.list("run", limit=None)
     if as_json:
         wanted = (
             "id",
@@ -137,6 +137,6 @@ async def _find(run_id: str) -> "RunRecord":
         found = (
             [exact]
             if exact
-            else [run for run in await memory.list("run") if run.id.startswith(run_id)]
+            else [run for run in await memory.list("run", limit=None) if run.id.startswith(run_id)]
         )
     return only_one(found, "run", run_id, [short(run.id) for run in found])

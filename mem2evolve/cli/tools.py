@@ -1,8 +1,10 @@
 """`mem2evolve tools`: what it made."""
 
+from typing import Any
+
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, say, short, wait
+from ._common import find_asset, open_memory, print_json, print_table, say, short, wait
 
 
 @click.group()
@@ -27,7 +29,7 @@ async def _list(*, everything: bool, as_json: bool) -> None:
             if everything
             else {"origin": "generated", "status": ("active", "candidate", "quarantined")}
         )
-        found = await memory.list("tool", where=where)
+        found = await memory.list("tool", where=where, limit=None)
         usage = await memory.usage("tool")
     if as_json:
         print_json(
@@ -74,11 +76,7 @@ def show(name: str, *, as_json: bool) -> None:
 
 
 async def _show(name: str, *, as_json: bool) -> None:
-    async with open_memory() as memory:
-        named = [one for one in await memory.list("tool") if one.name == name]
-        newest = sorted(named, key=lambda one: one.version, reverse=True)[:1]
-        found = newest or [one for one in await memory.list("tool") if one.id.startswith(name)]
-    tool = only_one(found, "tool", name, [one.name for one in found])
+    tool: Any = await find_asset("tool", name)
     if as_json:
         print_json(tool.model_dump(mode="json") | {"id": tool.id})
         return

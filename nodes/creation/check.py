@@ -15,6 +15,7 @@ from ...prompts.load import load_prompt
 from ...sandbox import Limits, Outcome, screen
 from ..desk import Desk, Resources
 from .agree import EXPECTED_ERROR, equal, normal_form, same, vote
+from .document import documented
 from .inputs import TestInput
 from .state import CreationState, Draft
 
@@ -51,9 +52,10 @@ async def check_drafts(
     cases, contested = await _confirm(desk, state, voters, table)
     for draft, outcomes in zip(voters, table, strict=True):
         draft["problems"] = _failing(cases, state["inputs"], outcomes)
-    passing = [draft for draft in voters if draft["role"] == "tool" and not draft["problems"]]
-    lacking = _lacking(state["inputs"], cases, voters, passing)
     turn = state["round"] + 1
+    mends = (await desk.chat("coder")).profile.mends_code and turn < desk.context.debug_rounds
+    passing = _passing(voters, state, spare=not mends)
+    lacking = _lacking(state["inputs"], cases, voters, passing)
     desk.tell(
         "checked", round=turn, implementations=len(voters), confirmed=len(cases), contested=len(contested),
         passed=not lacking, why=lacking,
@@ -70,7 +72,7 @@ async def check_drafts(
     }
     if not lacking:
         update |= {
-            "chosen": passing[0]["source"],
+            "chosen": passing[0],
             "second_opinion": len(voters) > 1,
             "first_pass": turn == 1,
         }
@@ -159,6 +161,26 @@ async def _diagnose(
     return (right if usable else None), reply.why
 
 
+def _passing(voters: Sequence[Draft], state: CreationState, *, spare: bool) -> list[str]:
+    """Return the sources that pass every confirmed case, the tool's drafts first.
+
+    With `spare`, when the tool cannot be mended, the second opinion may serve: it was written for the same need.
+    """
+    found = [
+        draft["source"] for draft in voters if draft["role"] == "tool" and not draft["problems"]
+    ]
+    if spare:
+        name, need = state["name"], state["need"]["description"]
+        others = [
+            draft["source"]
+            for draft in voters
+            if draft["role"] == "oracle" and not draft["problems"]
+        ]
+        named = [documented(source, name, need) for source in others]
+        found += [source for source in named if not screen(source, function=name)]
+    return found
+
+
 def _failing(
     cases: dict[int, Outcome], inputs: Sequence[TestInput], outcomes: Sequence[Outcome]
 ) -> list[str]:
@@ -174,10 +196,10 @@ def _lacking(
     inputs: Sequence[TestInput],
     cases: dict[int, Outcome],
     voters: Sequence[Draft],
-    passing: Sequence[Draft],
+    passing: Sequence[str],
 ) -> str:
     """Say what keeps the tool from being registered; empty when nothing does."""
-    if not any(draft["role"] == "tool" for draft in voters):
+    if not passing and not any(draft["role"] == "tool" for draft in voters):
         return "no draft of the tool passed the screen"
     if len(cases) < MIN_CASES:
         return f"only {len(cases)} cases are confirmed, {MIN_CASES} are needed"

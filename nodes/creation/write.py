@@ -71,16 +71,17 @@ async def write_code(
     prompt = _tool_prompt(state, mend=profile.mends_code)
     asked: list[tuple[Role, Any, float]] = []
     if anew or state["voters"] != ["tool"]:
-        asked += [("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(profile.drafts)]
+        drafts = profile.drafts if turn == 1 else 1
+        asked += [("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(drafts)]
     if anew or state["voters"] in ([], ["tool"]):
         need = load_prompt("oracle").messages(
             description=state["need"]["description"], signature=state["signature"]
         )
         asked.append(("oracle", need, min(1.0, 0.5 + 0.2 * turn)))
-    written = await asyncio.gather(*(_draft(desk, turn, *one) for one in asked))
-    drafts = [draft for draft in written if draft is not None]
-    desk.tell("drafted", round=turn, drafts=len(drafts))
-    return {"drafts": drafts, "ledger": desk.ledger}
+    replies = await asyncio.gather(*(_draft(desk, turn, *one) for one in asked))
+    written = [draft for draft in replies if draft is not None]
+    desk.tell("drafted", round=turn, drafts=len(written))
+    return {"drafts": written, "ledger": desk.ledger}
 
 
 async def _draft(desk: Desk, turn: int, role: Role, messages: Any, heat: float) -> Draft | None:

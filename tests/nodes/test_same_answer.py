@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mem2evolve.nodes.evaluate import same_answer
+from mem2evolve.nodes.answers import same_answer
 
 PROPERTY = settings(deadline=None, max_examples=100)
 ANSWERS = st.text(max_size=40) | st.lists(
