@@ -3,6 +3,7 @@
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -467,3 +468,17 @@ def test_a_damaged_library_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert make("pypdf") == path
     assert path.stat().st_size == size
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_stream_that_unpacks_without_end(tmp_path: Path, box: Sandbox) -> None:
+    """A page of 300 MB in 300 kB costs that page, within the box's limits, and nothing else."""
+    packed = zlib.compress(b" " * (300 << 20), 9)
+    stream = f"/Filter /FlateDecode /Length {len(packed)} >>\nstream\n".encode()
+    plain = pdf(tmp_path / "a.pdf", "x", "after").read_bytes()
+    head, _, tail = plain.partition(b"/Length ")
+    data = head + stream + packed + b"\nendstream" + tail.partition(b"endstream")[2]
+
+    found = await read(written(tmp_path / "b.pdf", data), box)
+
+    assert "[page 2]\nafter" in found["text"]
+    assert found["pages_not_read"][0].startswith("1 (LimitReachedError")
