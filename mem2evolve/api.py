@@ -43,7 +43,7 @@ def open_resources(
     return Resources(
         settings=settings,
         memory=Memory.open(settings),
-        sandbox=open_sandbox(settings.sandbox),
+        sandbox=open_sandbox(settings.sandbox, settings.packages),
         models=Models(settings, given=model, start_embedded=start_embedded),
         tools=tuple(tools),
         checker=checker,

@@ -5,6 +5,7 @@ from run to run is in `graph.context.Context`.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ EMBEDDED_MODEL: Final = "embedded"
 DEFAULT_OPENAI_MODEL: Final = "openai:gpt-5"
 """Used when a key is set and no model is named."""
 DEFAULT_EMBEDDING: Final = "minilm"
+_PACKAGE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 SandboxChoice = Literal["bubblewrap", "unsafe-subprocess"]
 SANDBOXES: Final[tuple[SandboxChoice, ...]] = ("bubblewrap", "unsafe-subprocess")
@@ -56,6 +58,9 @@ class Settings:
 
     sandbox: SandboxChoice = "bubblewrap"
 
+    packages: tuple[str, ...] = ()
+    """Packages that generated tools may use, by their normalised names; they are fetched when needed."""
+
     qdrant_url: str | None = None
     qdrant_api_key: str | None = field(default=None, repr=False)
 
@@ -69,8 +74,9 @@ class Settings:
     ) -> "Settings":
         """Read the environment; arguments win over it.
 
-        `MEM2EVOLVE_HOME`, `MEM2EVOLVE_MODEL`, `MEM2EVOLVE_EMBEDDING`, `MEM2EVOLVE_SANDBOX`, `QDRANT_URL`,
-        `QDRANT_API_KEY`; `OPENAI_API_KEY` chooses `openai:gpt-5` when no model is named.
+        `MEM2EVOLVE_HOME`, `MEM2EVOLVE_MODEL`, `MEM2EVOLVE_EMBEDDING`, `MEM2EVOLVE_SANDBOX`,
+        `MEM2EVOLVE_PACKAGES`, `QDRANT_URL`, `QDRANT_API_KEY`;
+        `OPENAI_API_KEY` chooses `openai:gpt-5` when no model is named.
 
         Raises:
             ConfigError: If a value is not one of those allowed.
@@ -87,6 +93,7 @@ class Settings:
             model=model or env.get("MEM2EVOLVE_MODEL") or _implied_model(env),
             embedding=env.get("MEM2EVOLVE_EMBEDDING") or DEFAULT_EMBEDDING,
             sandbox=sandbox,
+            packages=_names(env, "MEM2EVOLVE_PACKAGES"),
             qdrant_url=env.get("QDRANT_URL") or None,
             qdrant_api_key=env.get("QDRANT_API_KEY") or None,
         )
@@ -106,6 +113,18 @@ def cache_dir() -> Path:
     """Return the user's cache folder of this program: models and tool sources."""
     override = os.environ.get("MEM2EVOLVE_CACHE")
     return Path(override).expanduser() if override else Path(platformdirs.user_cache_dir(APP))
+
+
+def _names(env: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    """Read names of packages, separated by commas, in the one spelling that indexes compare."""
+    names = [name.strip() for name in env.get(variable, "").split(",") if name.strip()]
+    for name in names:
+        if not _PACKAGE.fullmatch(name):
+            raise ConfigError(
+                f"{variable} names {name!r}, which is not the name of a package.",
+                hint=f'Separate names by commas and leave versions out: {variable}="numpy,pandas".',
+            )
+    return tuple(dict.fromkeys(re.sub(r"[-_.]+", "-", name).lower() for name in names))
 
 
 def _implied_model(env: Mapping[str, str]) -> str:

@@ -13,11 +13,11 @@ from ..memory.records import AgentRecord, Case, Status, StatusChange, ToolRecord
 from ..models.chat import Sampling
 from ..models.replies import extract_code
 from ..prompts.load import load_prompt
-from ..sandbox.screen import normalise, screen
+from ..sandbox import normalise, read_header
 from .chronicle import used_ids
 from .creation.agree import normal_form
-from .creation.check import passes
-from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS
+from .creation.check import passes, screened
+from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
 
 LEFT: Final = "left a candidate: no verdict"
@@ -154,7 +154,8 @@ async def _improve(
             source = await _rewrite(desk, tool, source, failures, turn)
         except ModelError:
             return None
-        problems = [f"line {p.line}: {p.reason}" for p in screen(source, function=tool.function)]
+        found = await screened(desk, source, tool.function)
+        problems = [f"line {p.line}: {p.reason}" for p in found]
         problems = problems or await passes(
             desk, source, tool.function, [one.model_dump() for one in cases]
         )
@@ -167,6 +168,7 @@ async def _improve(
         return None
     changed = {
         "code": source,
+        "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
         "cases": tuple(cases),
         "version": tool.version + 1,
         "supersedes": tool.id,
@@ -196,6 +198,7 @@ async def _rewrite(desk: Desk, tool: ToolRecord, source: str, failures: str, tur
     messages = load_prompt("tool").messages(
         description=tool.description,
         signature=signature,
+        packages=packages_clause(desk.resources.settings.packages),
         lessons="",
         web="",
         failures=f"It exists, but is faulty:\n```python\n{source}```\nIts faults:\n{failures}",

@@ -37,6 +37,8 @@ class Launch:
     descriptors: tuple[int, ...] = ()
     bpf: bytes = b""
     """The filter that the children of this box install on themselves."""
+    packages: str = ""
+    """Where the box finds the packages of its tool; empty for none."""
     explain: Callable[[str], SandboxUnavailable]
     """Turns what a box said on stderr before it was ready into an error for the operator."""
     own_group: bool = False
@@ -111,6 +113,7 @@ class Box:
             "limits": request.rlimits(in_box=self.in_box),
             "ahead": ahead,
             "filter": self._launch.bpf.hex(),
+            "packages": self._launch.packages,
         }
         try:
             self._send(b"L", json.dumps(body).encode(), [])

@@ -12,6 +12,7 @@ from ._box import Box, Launch
 from ._exchange import Request
 from ._shelf import Shelf, key_of
 from .base import Outcome
+from .packages import Environment
 
 CANCELLED: Final = Outcome(status="killed", error="The call was cancelled.")
 LOST: Final = Outcome(status="killed", error="The box ended while the tool was loaded into it.")
@@ -22,8 +23,9 @@ class Call:
     """A request on its way. `run` belongs to one thread; `cancel` comes from any."""
 
     request: Request
-    launch: Callable[[Mapping[str, Path]], Launch]
+    launch: Callable[[Mapping[str, Path], Path | None], Launch]
     files: Mapping[str, Path] = field(default_factory=dict)
+    packages: Environment | None = None
     fresh: bool = True
     """Whether the box serves this call alone."""
     cancelled: bool = False
@@ -49,7 +51,9 @@ class Call:
             outcome, kept = self._run_in(box, loaded=True)
             if outcome is not None:
                 return outcome, kept
-        outcome, kept = self._run_in(Box(self.launch(self.files), key), loaded=False)
+        folder = self.packages.folder if self.packages else None
+        box = Box(self.launch(self.files, folder), key)
+        outcome, kept = self._run_in(box, loaded=False)
         return outcome or LOST, kept
 
     def _run_in(self, box: Box, *, loaded: bool) -> tuple[Outcome | None, Box | None]:
@@ -77,7 +81,10 @@ class Call:
 
     def key(self) -> str:
         """Return what a box must have been made for, empty for a fresh one. Looks at the files."""
-        return "" if self.fresh else key_of(self.request.source, self.request.limits, self.files)
+        if self.fresh:
+            return ""
+        mark = self.packages.mark if self.packages else ""
+        return key_of(self.request.source, self.request.limits, self.files, mark)
 
     def hold(self, box: Box) -> bool:
         """Make the box one that `cancel` kills. False if it came too late."""

@@ -19,6 +19,7 @@ INSIDE: Final = "/box"
 PYTHON_OPTIONS: Final = ("-E", "-s", "-S", "-B")
 """Like -I, but the folder of the script is on the path until the script takes it off."""
 DATA: Final = "/data"
+PACKAGES: Final = "/packages"
 
 HARDENING: Final = (
     *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
@@ -36,7 +37,9 @@ def interpreter() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def options(*, root: bool, files: Mapping[str, Path]) -> tuple[list[str], list[int]]:
+def options(
+    *, root: bool, files: Mapping[str, Path], packages: Path | None = None
+) -> tuple[list[str], list[int]]:
     """Return bwrap's options and the descriptors they name, which the caller closes.
 
     Raises:
@@ -52,6 +55,8 @@ def options(*, root: bool, files: Mapping[str, Path]) -> tuple[list[str], list[i
         words += ["--perms", "0755", "--dir", INSIDE]
         for ours in (BOOTSTRAP, HARNESS):
             words += _copied(ours, f"{INSIDE}/{ours.name}", descriptors)
+        if packages is not None:
+            words += ["--ro-bind", str(packages), PACKAGES]
         if files:
             words += ["--perms", "0755", "--dir", DATA]
         for name, path in files.items():

@@ -17,7 +17,8 @@ from ._box import Box, Launch
 from ._call import Call
 from ._exchange import Request
 from ._shelf import Shelf
-from .base import Isolation, Limits, Outcome, Report
+from .base import Isolation, Limits, Outcome, Packages, Report
+from .packages import Environments, NoPackagesError
 
 MAX_CALLS: Final = (os.cpu_count() or 2) + 2
 """At once. More wait for their turn; their time starts when they run."""
@@ -116,7 +117,8 @@ class PooledSandbox(ABC):
     keeps_boxes: ClassVar[bool] = True
     """Whether a box may serve a second call. Only where nothing of the first can survive in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, environments: Environments | None = None) -> None:
+        self._environments = environments or Environments()
         self._era: Era | None = None
         self._starting = threading.Lock()
 
@@ -135,7 +137,8 @@ class PooledSandbox(ABC):
         Cancelling the awaiting task kills the call's box before the cancellation goes on.
 
         Args:
-            source: A Python module. Compiled and run inside the box only.
+            source: A Python module. Compiled and run inside the box only. Packages that its PEP 723 header
+                declares are fetched, outside the box, and can be imported.
             function: Name of the function in it.
             args: JSON values, passed by keyword.
             limits: What the call may use.
@@ -146,20 +149,33 @@ class PooledSandbox(ABC):
             How the call ended. Never raises for what the code did.
 
         Raises:
-            SandboxUnavailable: If the box could not be started.
+            SandboxUnavailable: If the box could not be started, or packages not be fetched.
             InputError: If one of `files` cannot be shown.
             ValueError: If `args` are not strict JSON.
         """
         plain = encode_args(args)
+        try:
+            packages = await self._environments.of(source)
+        except NoPackagesError as exc:
+            return Outcome(status="no_packages", error=f"{exc}"[:2000], isolation=self.isolation)
         call = Call(
             request=Request(source=source, function=function, args=plain, limits=limits),
             launch=self._launch,
             files=dict(files or {}),
+            packages=packages,
             fresh=fresh or not self.keeps_boxes,
         )
         era = self._current()
         outcome = await era.ask(call) or await self._on_a_thread(era, call)
         return replace(outcome, isolation=self.isolation)
+
+    async def provide(self, source: str) -> Packages:
+        """Have the packages ready that a source declares, fetching them if need be.
+
+        Raises:
+            SandboxUnavailable: If they could not be fetched now.
+        """
+        return await self._environments.provide(source)
 
     async def close(self) -> None:
         """End what is still running, and all boxes. Idempotent; a later call starts anew."""
@@ -173,7 +189,7 @@ class PooledSandbox(ABC):
         """Start a real box, look out from inside, and say what was found."""
 
     @abstractmethod
-    def _launch(self, files: Mapping[str, Path]) -> Launch:
+    def _launch(self, files: Mapping[str, Path], packages: Path | None) -> Launch:
         """Say how to start a box. Called on a worker thread; may block.
 
         Raises:

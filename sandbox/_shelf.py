@@ -70,13 +70,13 @@ class Shelf:
         return len(self._boxes)
 
 
-def key_of(source: str, limits: Limits, files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 of what a box is made for: source, limits, and the files as they are now.
+def key_of(source: str, limits: Limits, files: Mapping[str, Path], packages: str = "") -> str:
+    """Return the SHA-256 of what a box is made for: source, limits, packages, and the files as they are now.
 
     A file that has been replaced or written to is another one: the box shows the old.
     """
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass"))
-    digest.update(repr(limits).encode())
+    digest.update(repr((limits, packages)).encode())
     for name, path in sorted(files.items()):
         try:
             seen = path.stat()

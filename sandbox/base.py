@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
-Status = Literal["ok", "raised", "timeout", "killed", "bad_result", "no_function"]
+Status = Literal["ok", "raised", "timeout", "killed", "bad_result", "no_function", "no_packages"]
 """How a call ended.
 
 - `ok`: it returned a JSON value.
@@ -16,10 +16,29 @@ Status = Literal["ok", "raised", "timeout", "killed", "bad_result", "no_function
 - `killed`: it exited, crashed, or ran into another limit; `error` says which.
 - `bad_result`: what it returned is not strict JSON, or is larger than `Limits.result_bytes`.
 - `no_function`: the module has no function of that name.
+- `no_packages`: the packages it declares are not allowed or cannot be had; nothing was run.
 """
 
 Isolation = Literal["bubblewrap", "none"]
 """`none` only for the explicit `unsafe-subprocess`; recorded wherever a result is."""
+
+
+class Problem(NamedTuple):
+    """One thing to change in a source, and where."""
+
+    line: int
+    """From 1."""
+    reason: str
+    """A sentence for whoever wrote the code."""
+
+
+class Packages(NamedTuple):
+    """What a source gets of the packages that it declares."""
+
+    modules: tuple[str, ...] = ()
+    """Names that it may import."""
+    problems: tuple[Problem, ...] = ()
+    """Why it cannot have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +121,8 @@ class Sandbox(Protocol):
         """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
         Args:
-            source: A Python module. Compiled and run inside the box only.
+            source: A Python module. Compiled and run inside the box only. Packages that its PEP 723 header
+                declares are fetched, outside the box, and can be imported.
             function: Name of the function in it.
             args: JSON values, passed by keyword.
             limits: What the call may use.
@@ -114,6 +134,14 @@ class Sandbox(Protocol):
 
         Raises:
             SandboxUnavailable: If the box could not be started.
+        """
+        ...
+
+    async def provide(self, source: str) -> Packages:
+        """Have the packages ready that a source declares in its PEP 723 header, fetching them if need be.
+
+        Raises:
+            SandboxUnavailable: If they could not be fetched now.
         """
         ...
 

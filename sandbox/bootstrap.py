@@ -47,6 +47,8 @@ NOT_AHEAD = frozenset(
     {"__main__", "antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle"}
 )
 """Modules that do something when imported, or are not worth it."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Threads of numeric packages would each take memory and CPU time of the call."""
 ONLY_AST = 0x400
 """`ast.PyCF_ONLY_AST`, without the module `ast`."""
 
@@ -128,8 +130,14 @@ class Zygote:
             # Not the module's body: what it does at import belongs to each call, as does its time.
             self.tool.code = self.tool.compile()
             for name, parts in imports(self.tool.source):
+                if name.partition(".")[0] not in sys.stdlib_module_names:
+                    self.tool.ahead.append((name, parts))
+                    continue
                 with contextlib.suppress(BaseException):  # the tool's import will say the same
                     __import__(name, None, None, parts)
+        if request["packages"]:  # now, when all is imported: none of it runs in process 1
+            sys.path.append(request["packages"])
+            os.environ.update(ONE_THREAD)
         gc.collect()
         gc.freeze()
         # The most it ever was: near enough for a cap.
@@ -216,7 +224,7 @@ def end_leftovers() -> None:
 
 
 def imports(source: str) -> list[tuple[str, list[str]]]:
-    """Return the modules of the standard library that a source imports, with the names it takes."""
+    """Return the modules that a source imports, with the names it takes of each."""
     found: list[tuple[str, list[str]]] = []
     todo: list[Any] = [compile(source, TOOL_FILE, "exec", ONLY_AST, dont_inherit=True)]
     while todo:
@@ -233,7 +241,7 @@ def imports(source: str) -> list[tuple[str, list[str]]]:
     return [
         (name, [part for part in parts if part != "*"])
         for name, parts in found
-        if name.partition(".")[0] in sys.stdlib_module_names - NOT_AHEAD
+        if name.partition(".")[0] not in NOT_AHEAD
     ]
 
 

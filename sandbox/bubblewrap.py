@@ -18,7 +18,7 @@ from ._answer import encode_args
 from ._box import Launch
 from ._call import Call
 from ._exchange import Request
-from ._layout import BOOTSTRAP, INSIDE, PYTHON_OPTIONS, interpreter, options, shown_paths
+from ._layout import BOOTSTRAP, INSIDE, PACKAGES, PYTHON_OPTIONS, interpreter, options, shown_paths
 from ._pool import PooledSandbox
 from ._probe import FUNCTION, NEWER, SOURCE, explain_failure, findings, unavailable
 from ._shelf import Shelf
@@ -43,18 +43,18 @@ class BubblewrapSandbox(PooledSandbox):
         """Start a real box, look out from inside, and say what was found."""
         return await asyncio.to_thread(_look)
 
-    def _launch(self, files: Mapping[str, Path]) -> Launch:
-        return launch(working_bwrap(), files)
+    def _launch(self, files: Mapping[str, Path], packages: Path | None) -> Launch:
+        return launch(working_bwrap(), files, packages)
 
 
-def launch(bwrap: str, files: Mapping[str, Path]) -> Launch:
+def launch(bwrap: str, files: Mapping[str, Path], packages: Path | None = None) -> Launch:
     """Say how to start one box with that bwrap.
 
     Raises:
         InputError: If one of `files` cannot be shown.
     """
     root = os.geteuid() == 0
-    words, descriptors = options(root=root, files=files)
+    words, descriptors = options(root=root, files=files, packages=packages)
     # Over a descriptor, so that the box's command line says nothing of this machine.
     words += ["--seccomp", str(_held("filter", base_filter(), descriptors))]
     data = _held("options", b"".join(os.fsencode(w) + b"\0" for w in words), descriptors)
@@ -63,6 +63,7 @@ def launch(bwrap: str, files: Mapping[str, Path]) -> Launch:
         command=(bwrap, "--args", str(data), "--", *python, "{control}", _mode(root=root)),
         descriptors=tuple(descriptors),
         bpf=tool_filter(),
+        packages=PACKAGES if packages else "",
         explain=lambda said: explain_failure(bwrap, said),
     )
 

@@ -66,6 +66,8 @@ class Tool:
         self.limits = limits or {}
         self.code: CodeType | None = None
         """Set once it is known to compile; else each child compiles, and tells what is wrong."""
+        self.ahead: list[tuple[str, list[str]]] = []
+        """Modules of packages that a child imports while it waits, with the names taken of each."""
         self._bpf = bpf
 
     def lock(self) -> None:
@@ -104,6 +106,9 @@ def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
     # Bound before the tool can put something else in their place.
     dumps, write, leave = json.dumps, os.write, os._exit
     warm_up(dumps)
+    for name, parts in tool.ahead:
+        with contextlib.suppress(BaseException):  # the tool's import will say the same
+            __import__(name, None, None, parts)
     request = read_request()
     marker, size_limit = request["marker"].encode(), request["result_bytes"]
     try:

@@ -7,8 +7,8 @@ that means to get past it can; what it can then reach is decided by the box.
 import ast
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from ._allowance import (
     FILES,
@@ -18,20 +18,13 @@ from ._allowance import (
     PURE,
     PURE_SUBMODULES,
 )
+from .base import Problem
+from .header import read_header
 
 MAX_SOURCE_BYTES: Final = 64 << 10
 SMART: Final = "“”‘’„‚«»"  # noqa: RUF001 - the very characters
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Problem(NamedTuple):
-    """One thing to change, and where."""
-
-    line: int
-    """From 1."""
-    reason: str
-    """A sentence for whoever wrote the code."""
 
 
 def normalise(source: str) -> str:
@@ -60,6 +53,7 @@ def screen(
     function: str | None = None,
     permissions: Sequence[str] = (),
     dependencies: Sequence[str] = (),
+    packages: Collection[str] = (),
 ) -> list[Problem]:
     """List what keeps a module from being a tool. Never raises, never runs anything.
 
@@ -67,7 +61,8 @@ def screen(
         source: A Python module, as `normalise` returns it.
         function: The name that its public function must have; any, if None.
         permissions: What the tool may do besides computing: `files`.
-        dependencies: Import names of the packages it may use.
+        dependencies: Import names that the packages it declares bring with them.
+        packages: Names of the packages it may declare.
 
     Returns:
         The problems, by line; empty for a tool.
@@ -88,6 +83,7 @@ def screen(
     except SyntaxError as exc:
         return [_syntax_problem(source, exc)]
     problems = [
+        *read_header(source, packages).problems,
         *_public(tree, function),
         *_effects(tree),
         *_imports(tree, {*permissions}, {name.replace("-", "_").lower() for name in dependencies}),

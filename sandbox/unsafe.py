@@ -42,14 +42,19 @@ class UnsafeSubprocess(PooledSandbox):
             ),
         )
 
-    def _launch(self, files: Mapping[str, Path]) -> Launch:
+    def _launch(self, files: Mapping[str, Path], packages: Path | None) -> Launch:
         if files:
             raise SandboxUnavailable(
                 "Files cannot be shown to a tool without a sandbox: there is no /data.",
                 hint="Unset MEM2EVOLVE_SANDBOX to use bubblewrap.",
             )
         python = (interpreter(), *PYTHON_OPTIONS, str(BOOTSTRAP))
-        return Launch(command=(*python, "{control}", "unsafe"), explain=_explain, own_group=True)
+        return Launch(
+            command=(*python, "{control}", "unsafe"),
+            packages=str(packages or ""),
+            explain=_explain,
+            own_group=True,
+        )
 
 
 def _explain(said: str) -> SandboxUnavailable:

@@ -28,10 +28,11 @@ LAYERS: Final = (
     ("cli", "serve", "bench", ""),
 )
 """From the bottom to the top; a module imports from its own layer or below. The empty name is `mem2evolve` itself."""
-IN_THE_BOX: Final = ("sandbox.bootstrap", "sandbox.harness")
-"""Run inside a box only, where they are no package's modules; never imported by the program."""
 SHARED: Final = ("graph.state", "graph.context")
 """What nodes may import of the graph."""
+
+BOXED: Final = ("sandbox.bootstrap", "sandbox.harness", "nodes.toolbox.readers.")
+"""Run inside a box only, where they lie side by side under bare names."""
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -94,6 +95,14 @@ def test_dependencies_point_one_way(name: str) -> None:
         assert shared or layer_of(target) <= layer_of(name), f"{where}, which is above it"
 
 
+def test_what_runs_in_a_box_is_not_imported() -> None:
+    """The program shows those files to a box; only they import one another."""
+    outside = [name for name in MODULES if not name.startswith(BOXED)]
+    found = {(name, target) for name in outside for _, target in imports(name, MODULES[name])}
+
+    assert [pair for pair in sorted(found) if pair[1].startswith(BOXED)] == []
+
+
 @pytest.mark.parametrize("name", SHARED)
 def test_what_nodes_share_with_the_graph_stands_alone(name: str) -> None:
     """Else nodes would import, through it, the graph that imports them."""
@@ -136,7 +145,7 @@ def test_no_module_has_a_bare_name() -> None:
     names = [
         ".".join(["mem2evolve", *([name] if name else [])])
         for name in MODULES
-        if not name.endswith("__main__") and name not in IN_THE_BOX
+        if not name.endswith("__main__") and not name.startswith(BOXED)
     ]
     folders = {folder for folder in FOLDERS.values() if folder != "mem2evolve"}
     code = IMPORT_ALL.format(names=names, folders=folders)

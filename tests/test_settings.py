@@ -28,6 +28,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         "MEM2EVOLVE_MODEL": "openai:gpt-5",
         "MEM2EVOLVE_EMBEDDING": "openai:text-embedding-3-small",
         "MEM2EVOLVE_SANDBOX": "unsafe-subprocess",
+        "MEM2EVOLVE_PACKAGES": "numpy, Scikit_Learn,numpy,",
         "QDRANT_URL": "http://127.0.0.1:6333",
         "QDRANT_API_KEY": "secret",
     }
@@ -36,6 +37,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         model="openai:gpt-5",
         embedding="openai:text-embedding-3-small",
         sandbox="unsafe-subprocess",
+        packages=("numpy", "scikit-learn"),
         qdrant_url="http://127.0.0.1:6333",
         qdrant_api_key="secret",
     )
@@ -43,7 +45,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
 
 def test_empty_variables_count_as_unset(tmp_path: Path) -> None:
     """As `VAR= command` means in a shell."""
-    names = ["MODEL", "EMBEDDING", "SANDBOX"]
+    names = ["MODEL", "EMBEDDING", "SANDBOX", "PACKAGES"]
     env = {f"MEM2EVOLVE_{name}": "" for name in names} | {"QDRANT_URL": "", "OPENAI_API_KEY": ""}
     assert Settings.from_env(env, home=tmp_path) == Settings(home=tmp_path)
 
@@ -120,3 +122,11 @@ def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache_dir() == tmp_path
     monkeypatch.delenv("MEM2EVOLVE_CACHE")
     assert cache_dir() == Path(platformdirs.user_cache_dir("mem2evolve"))
+
+
+@pytest.mark.parametrize("name", ["numpy>=2", "../x", "-r file", "x[extra]", "x @ http://h", "é"])
+def test_a_list_of_packages_holds_names_only(tmp_path: Path, name: str) -> None:
+    """A version belongs into the tool that wants it."""
+    with pytest.raises(ConfigError, match="which is not the name of a package") as caught:
+        Settings.from_env({"MEM2EVOLVE_PACKAGES": f"other,{name}"}, home=tmp_path)
+    assert "leave versions out" in caught.value.hint

@@ -77,7 +77,7 @@ async def _lines(settings: "Settings") -> AsyncIterator[Line]:
 async def _sandbox(settings: "Settings") -> AsyncIterator[Line]:
     from ..sandbox import open_sandbox  # noqa: PLC0415
 
-    box = open_sandbox(settings.sandbox)
+    box = open_sandbox(settings.sandbox, settings.packages)
     try:
         report = await box.probe()
     finally:

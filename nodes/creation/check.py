@@ -12,7 +12,7 @@ from ...errors import ModelReplyError
 from ...graph.context import Context
 from ...models.chat import Sampling
 from ...prompts.load import load_prompt
-from ...sandbox import Limits, Outcome, screen
+from ...sandbox import Limits, Outcome, Problem, screen
 from ..desk import Desk, Resources
 from .agree import EXPECTED_ERROR, equal, normal_form, same, vote
 from .document import documented
@@ -44,7 +44,8 @@ async def check_drafts(
     """Confirm cases by agreement, and choose a draft that passes them all."""
     desk = Desk.of(runtime, resources, "create:check")
     drafts = [
-        Draft(**{**draft, "problems": _screened(draft, state["name"])}) for draft in state["drafts"]
+        Draft(**{**draft, "problems": await _screened(desk, draft, state["name"])})
+        for draft in state["drafts"]
     ]
     usable = [draft for draft in drafts if not draft["problems"]]
     voters = _different(usable)
@@ -79,9 +80,22 @@ async def check_drafts(
     return update
 
 
-def _screened(draft: Draft, name: str) -> list[str]:
+async def screened(desk: Desk, source: str, function: str) -> list[Problem]:
+    """Return what the screen says of a tool, with the packages that it declares at hand.
+
+    Raises:
+        SandboxUnavailable: If those could not be fetched now.
+    """
+    packages = await desk.resources.sandbox.provide(source)
+    allowed = desk.resources.settings.packages
+    problems = screen(source, function=function, dependencies=packages.modules, packages=allowed)
+    # Those of the header itself are named by both.
+    return sorted({*problems, *packages.problems})
+
+
+async def _screened(desk: Desk, draft: Draft, name: str) -> list[str]:
     """Return what the screen says. An implementation that only votes need not be documented."""
-    problems = screen(draft["source"], function=name)
+    problems = await screened(desk, draft["source"], name)
     if draft["role"] == "oracle":
         problems = [
             problem

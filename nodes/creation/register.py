@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...graph.context import Context
 from ...memory.records import Case, StatusChange, ToolRecord
+from ...sandbox import read_header
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
 from .state import CreationState
@@ -27,6 +28,7 @@ async def register(
         code=source,
         function=name,
         documentation=docstring_summary(source, name),
+        dependencies=read_header(source, resources.settings.packages).dependencies,
         cases=tuple(Case(**case) for case in state["cases"]),
         second_opinion=state["second_opinion"],
         environment=environment(resources),

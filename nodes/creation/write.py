@@ -1,6 +1,7 @@
 """Steps 2 and 3: the model chooses inputs before any code is seen, writes the tool, and writes it again another way."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
@@ -68,7 +69,7 @@ async def write_code(
     profile = (await desk.chat("coder")).profile
     turn = state["round"] + 1
     anew = turn == 1 or not profile.mends_code
-    prompt = _tool_prompt(state, mend=profile.mends_code)
+    prompt = _tool_prompt(state, resources.settings.packages, mend=profile.mends_code)
     asked: list[tuple[Role, Any, float]] = []
     if anew or state["voters"] != ["tool"]:
         drafts = profile.drafts if turn == 1 else 1
@@ -108,15 +109,27 @@ def cases_schema(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tool_prompt(state: CreationState, *, mend: bool) -> Any:
+def _tool_prompt(state: CreationState, packages: Sequence[str], *, mend: bool) -> Any:
     return load_prompt("tool").messages(
         description=state["need"]["description"],
         signature=state["signature"],
+        packages=packages_clause(packages),
         lessons="\n\n".join(
             filter(None, (bullet_lessons(state["lessons"]), _near_block(state["near"])))
         ),
         web=_web_block(state["web"]),
         failures=state["failures"] if mend else "",
+    )
+
+
+def packages_clause(packages: Sequence[str]) -> str:
+    """Say which packages a tool may use besides the standard library, and how it declares them."""
+    if not packages:
+        return ""
+    return (
+        f", or also {', '.join(packages)} where the module begins with\n"
+        '      # /// script\n      # dependencies = ["NAME"]\n      # ///\n'
+        "    naming those it imports"
     )
 
 

@@ -53,7 +53,17 @@ async def _read_file(args: Mapping[str, Any], bench: Bench) -> JsonValue:
     name = text_argument(files.TOOL, args, "name")
     start = whole_argument(files.TOOL, args, "start", default=0, low=0)
     limit = whole_argument(files.TOOL, args, "limit", default=PAGE_CHARS, low=1, high=PAGE_CHARS)
-    return await files.read_file(name, files=bench.files, start=start, limit=limit)
+    page = whole_argument(files.TOOL, args, "page", default=1, low=1)
+    sheet = args.get("sheet")  # small models write 2 for "2"
+    return await files.read_file(
+        name,
+        files=bench.files,
+        sandbox=bench.sandbox,
+        start=start,
+        limit=limit,
+        sheet=None if sheet is None else str(sheet),
+        page=page,
+    )
 
 
 async def _web_search(args: Mapping[str, Any], bench: Bench) -> JsonValue:
@@ -106,18 +116,20 @@ BUILTINS: Final[tuple[BuiltIn, ...]] = (
     ),
     BuiltIn(
         name=files.TOOL,
-        description="Read one of the task's files: text and JSON by pages, CSV as columns with "
-        "types, number of rows, and rows.",
+        description="Read one of the task's files: text, JSON and PDF by pages, CSV and XLSX as "
+        "columns with types, number of rows, and rows, images as format and size.",
         input_schema=_schema(
             "name",
             name=_text("Name of the file, as the task gives it."),
-            start=_whole("First character, or first row of a CSV file.", minimum=0, default=0),
+            start=_whole("First character, or first row of a table.", minimum=0, default=0),
             limit=_whole(
                 f"At most so many characters or rows; an answer holds about {PAGE_CHARS} "
                 "characters.",
                 minimum=1,
                 maximum=PAGE_CHARS,
             ),
+            sheet=_text("Sheet of an XLSX file, by its name; the first if left out."),
+            page=_whole("First page of a PDF file.", minimum=1, default=1),
         ),
         run=_read_file,
     ),

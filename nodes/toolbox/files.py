@@ -1,4 +1,7 @@
-"""The tool `read_file`: the task's files, a page at a time. Names are looked up, never opened."""
+"""The tool `read_file`: the task's files, a page at a time. Names are looked up, never opened.
+
+Text, JSON and CSV are read here; formats that need a parser are read in a box, by `documents.py`.
+"""
 
 import asyncio
 import codecs
@@ -12,7 +15,9 @@ from typing import Final, NamedTuple, TextIO
 from pydantic import JsonValue
 
 from ...errors import ToolFailure
+from ...sandbox.base import Sandbox
 from ._shared import PAGE_CHARS, clean, cut_page
+from .documents import Kind, document_kind, read_document
 from .tables import NotATable, read_table
 
 TOOL: Final = "read_file"
@@ -35,11 +40,8 @@ MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 MAGIC: Final = (
-    (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive or an Office document"),
-    (b"\x89PNG", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
+    (b"\xd0\xcf\x11\xe0", "an Office document of the old kind, or one with a password"),
     (b"\x1f\x8b", "gzip data"),
     (b"SQLite format 3\x00", "an SQLite database"),
 )
@@ -54,38 +56,61 @@ class Encoding(NamedTuple):
 
 
 async def read_file(
-    name: str, *, files: Mapping[str, Path], start: int = 0, limit: int | None = None
+    name: str,
+    *,
+    files: Mapping[str, Path],
+    sandbox: Sandbox | None = None,
+    start: int = 0,
+    limit: int | None = None,
+    sheet: str | None = None,
+    page: int = 1,
 ) -> JsonValue:
     """Read one page of one of the task's files.
 
     Args:
         name: A key of `files`.
         files: The files that may be read.
-        start: First character of a text, or first row of a CSV file; from 0.
+        sandbox: Where workbooks, PDF documents and images are parsed; without one they are refused.
+        start: First character of a text or of a PDF's page, or first row of a table; from 0.
         limit: At most so many characters or rows; never more than fit in `PAGE_CHARS`.
+        sheet: Name of a workbook's sheet, or its number from 1; else the first.
+        page: First page of a PDF document, from 1.
 
     Returns:
-        An object with `kind` (`text`, `json`, `csv`), `next_start` (null at the end) and
-        either `text`, or `columns` and `rows`.
+        An object with `kind` (`text`, `json`, `csv`, `xlsx`, `pdf`, `image`), `next_start` (null at
+        the end) and either `text`, or `columns` and `rows`, or what an image says of itself.
 
     Raises:
-        ToolFailure: If there is no such file, or it cannot be read, or is not text.
+        ToolFailure: If there is no such file, or it cannot be read, or is of no known kind.
+        SandboxUnavailable: If a box is needed and cannot be started.
     """
     path = files.get(name) or files.get(name.removeprefix("/data/"))
     if path is None:
         known = ", ".join(map(repr, sorted(files))) or "none: the task came without files"
         raise ToolFailure(TOOL, f"There is no file {name!r:.200}. The files are: {known}.")
+    name = name.removeprefix("/data/")
     try:
-        return await asyncio.to_thread(_read, name.removeprefix("/data/"), path, start, limit)
+        kind = await asyncio.to_thread(_document, name, path)
+        if kind is not None:
+            wanted = {"start": start, "limit": limit or PAGE_CHARS, "sheet": sheet, "page": page}
+            found = await read_document(name, path, kind, sandbox=sandbox, wanted=wanted)
+            if found is not None:
+                return {"name": name, "size_bytes": path.stat().st_size, **found}
+        return await asyncio.to_thread(_read, name, path, start, limit)
     except OSError as exc:
         reason = exc.strerror or type(exc).__name__
         raise ToolFailure(TOOL, f"{name!r} cannot be read: {reason}.") from exc
 
 
+def _document(name: str, path: Path) -> Kind | None:
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device could block for ever
+        raise ToolFailure(TOOL, f"{name!r} is not a regular file.")
+    with path.open("rb") as file:
+        return document_kind(file.read(16))
+
+
 def _read(name: str, path: Path, start: int, limit: int | None) -> JsonValue:
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode):  # a pipe or a device could block for ever
-        raise ToolFailure(TOOL, f"{name!r} is not a regular file.")
     encoding = _encoding(name, path)
     found: dict[str, JsonValue] = {
         "name": name,

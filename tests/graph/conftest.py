@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,8 @@ class Agent:
         return self.cast(asked)
 
     def reopen(self, **options: Any) -> None:
-        """Open the home anew, as another process would; `options` are those of `open_resources`."""
+        """Open the home anew, as another process would; `options` are `packages` and those of `open_resources`."""
+        self._settings = replace(self._settings, packages=options.pop("packages", ()))
         self._options |= options
         self.resources = open_resources(self._settings, **self._options)
         self.graph = build_graph(self.resources, **self._compile)

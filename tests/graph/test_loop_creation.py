@@ -1,8 +1,13 @@
 """Making a tool: self-correction, what counts as agreement, and when there is no tool."""
 
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ..openai_server import reply_tools
+from ..wheels import add_wheel
 from .conftest import (
     ABOUT,
     FORMULA,
@@ -288,3 +293,36 @@ async def test_inputs_that_do_not_fit_the_signature_are_left_out(agent: Agent) -
     [tool] = await agent.memory.find_by_name("tool", TOOL)
     assert {tuple(case.args) for case in tool.cases} == {("n",)}
     assert creation_of(end)["cases"] == 9
+
+
+async def test_a_package_off_the_list_is_a_fault_of_the_draft(agent: Agent) -> None:
+    """The writer is told which setting would allow it; what is kept declares nothing."""
+    declared = '# /// script\n# dependencies = ["numpy"]\n# ///\nimport numpy\n\n\n' + FORMULA
+    cast = first_run(tool=[fenced(declared), fenced(FORMULA)])
+    end = await agent.run(cast)
+
+    assert decision_on(end, "tool")["outcome"] == "created"
+    assert "'numpy' may not be used: none is allowed" in cast.heard("tool")[1]
+    assert "Standard library only; no printing" in cast.heard("tool")[0]
+
+
+async def test_a_package_on_the_list_is_fetched_used_and_recorded(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer is told of it; its cases run with it; the record says what it needs."""
+    add_wheel(tmp_path / "wheels", "tiny_sums", {"squares.py": "def root(x):\n    return x\n"})
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("MEM2EVOLVE_CACHE", str(tmp_path / "cache"))
+    agent.reopen(packages=("tiny-sums",))
+    head = '# /// script\n# dependencies = ["tiny_sums"]\n# ///\nimport squares\n\n\n'
+    source = head + FORMULA.replace("return n *", "return squares.root(n) *")
+    cast = first_run(tool=fenced(source))
+    end = await agent.run(cast)
+
+    assert decision_on(end, "tool")["outcome"] == "created"
+    assert "or also tiny-sums where the module begins with" in cast.heard("tool")[0]
+    [tool] = await agent.memory.find_by_name("tool", TOOL)
+    assert tool.dependencies == ("tiny-sums",)
+    assert end["answer"] == "385"

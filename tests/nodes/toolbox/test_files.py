@@ -192,8 +192,8 @@ async def test_latin_1_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"%PDF-1.7 text", "a PDF document"),
-        (b"PK\x03\x04", "a ZIP archive"),
+        (b"\x1f\x8b text", "gzip data"),
+        (b"\xd0\xcf\x11\xe0", "an Office document of the old kind"),
         (b"a\0b", "binary data"),
         (bytes(range(1, 30)), "binary data"),
     ],

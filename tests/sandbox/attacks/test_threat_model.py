@@ -14,7 +14,8 @@ def _cited() -> list[list[str]]:
 
 
 def _tests() -> set[str]:
-    texts = [path.read_text() for path in (ROOT / "tests/sandbox").rglob("*.py")]
+    folders = (ROOT / "tests/sandbox", ROOT / "tests/nodes/toolbox")
+    texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
     return set(re.findall(r"^ *(?:async )?def (test_\w+)", "\n".join(texts), re.MULTILINE))
 
 
