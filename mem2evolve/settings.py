@@ -22,6 +22,7 @@ DEFAULT_OPENAI_MODEL: Final = "openai:gpt-5"
 """Used when a key is set and no model is named."""
 DEFAULT_EMBEDDING: Final = "minilm"
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+_HOST: Final = re.compile(r"[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?", re.ASCII)
 
 SandboxChoice = Literal["bubblewrap", "unsafe-subprocess"]
 SANDBOXES: Final[tuple[SandboxChoice, ...]] = ("bubblewrap", "unsafe-subprocess")
@@ -61,6 +62,9 @@ class Settings:
     packages: tuple[str, ...] = ()
     """Packages that generated tools may use, by their normalised names; they are fetched when needed."""
 
+    fetch_hosts: tuple[str, ...] = ()
+    """Hosts, as `HOST` or `HOST:PORT`, from which a tool with that permission may fetch."""
+
     qdrant_url: str | None = None
     qdrant_api_key: str | None = field(default=None, repr=False)
 
@@ -75,7 +79,7 @@ class Settings:
         """Read the environment; arguments win over it.
 
         `MEM2EVOLVE_HOME`, `MEM2EVOLVE_MODEL`, `MEM2EVOLVE_EMBEDDING`, `MEM2EVOLVE_SANDBOX`,
-        `MEM2EVOLVE_PACKAGES`, `QDRANT_URL`, `QDRANT_API_KEY`;
+        `MEM2EVOLVE_PACKAGES`, `MEM2EVOLVE_FETCH_HOSTS`, `QDRANT_URL`, `QDRANT_API_KEY`;
         `OPENAI_API_KEY` chooses `openai:gpt-5` when no model is named.
 
         Raises:
@@ -94,6 +98,7 @@ class Settings:
             embedding=env.get("MEM2EVOLVE_EMBEDDING") or DEFAULT_EMBEDDING,
             sandbox=sandbox,
             packages=_names(env, "MEM2EVOLVE_PACKAGES"),
+            fetch_hosts=_hosts(env, "MEM2EVOLVE_FETCH_HOSTS"),
             qdrant_url=env.get("QDRANT_URL") or None,
             qdrant_api_key=env.get("QDRANT_API_KEY") or None,
         )
@@ -125,6 +130,17 @@ def _names(env: Mapping[str, str], variable: str) -> tuple[str, ...]:
                 hint=f'Separate names by commas and leave versions out: {variable}="numpy,pandas".',
             )
     return tuple(dict.fromkeys(re.sub(r"[-_.]+", "-", name).lower() for name in names))
+
+
+def _hosts(env: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    hosts = [host.strip().lower() for host in env.get(variable, "").split(",") if host.strip()]
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise ConfigError(
+                f"{variable} names {host!r}, which is not a host.",
+                hint=f'Separate hosts by commas, without http:// or paths: {variable}="api.example.org".',
+            )
+    return tuple(dict.fromkeys(hosts))
 
 
 def _implied_model(env: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from .base import (
     Status,
 )
 from .bubblewrap import BubblewrapSandbox
+from .fetching import Fetcher
 from .header import read_header
 from .packages import Environments
 from .screen import normalise, screen
@@ -24,6 +25,7 @@ from .unsafe import UnsafeSubprocess
 __all__ = [
     "BubblewrapSandbox",
     "Environments",
+    "Fetcher",
     "Finding",
     "Isolation",
     "Limits",

@@ -10,6 +10,7 @@ from typing import Final
 
 from ._listener import Listener
 from .base import Limits
+from .fetching import Fetcher
 
 MAX_DRAINS: Final = 8
 """Reads of output after an answer; a thread of the tool could print for ever."""
@@ -24,6 +25,8 @@ class Request:
     args: str
     """A JSON object."""
     limits: Limits
+    fetcher: Fetcher | None = None
+    """What it may fetch; `None` for nothing."""
 
     def rlimits(self, *, in_box: bool) -> dict[str, int]:
         """Return what the kernel is to hold the call to."""
@@ -51,10 +54,13 @@ class Exchange:
 
     def begin(self) -> None:
         """Send the request; the time of the call runs from here."""
-        limits = self.request.limits
+        limits, fetcher = self.request.limits, self.request.fetcher
+        if fetcher is not None:
+            self.listener.let_fetch(fetcher.attend)
         body = (
             f'{{"function": {json.dumps(self.request.function)}, "marker": "{self.marker}", '
-            f'"result_bytes": {limits.result_bytes}, "args": {self.request.args}}}'
+            f'"result_bytes": {limits.result_bytes}, "fetch": {json.dumps(fetcher is not None)}, '
+            f'"args": {self.request.args}}}'
         )
         self.listener.ask(body.encode(), limits, self.marker)
 

@@ -1,5 +1,6 @@
 """Talking with the child of one call: what it is asked, and all that it says."""
 
+import contextlib
 import json
 import os
 import select
@@ -34,7 +35,7 @@ class Listener:
     flooded: bool = False
 
     def __post_init__(self) -> None:
-        self._deadline = 0.0
+        self._deadline, self._attended = 0.0, False
         self._asking, theirs = socket.socketpair()
         pairs = [os.pipe() for _ in range(3)]
         self._open = [pair[0] for pair in pairs]
@@ -67,6 +68,11 @@ class Listener:
             self._asking.sendall(len(request).to_bytes(8, "big") + request)
         except OSError:
             self.kill()  # it died under us: `advance` will see the end
+
+    def let_fetch(self, attend: Callable[[socket.socket], None]) -> None:
+        """Let what comes back over the request's socket be answered, as long as the call lasts."""
+        attend(self._asking)
+        self._attended = True
 
     def listen(self) -> None:
         """Read until the child has ended and its pipes are empty, killing it when time is up."""
@@ -132,6 +138,9 @@ class Listener:
 
     def close(self) -> None:
         """Close our ends, and the others if they were never given away."""
+        if self._attended:
+            with contextlib.suppress(OSError):
+                self._asking.shutdown(socket.SHUT_RDWR)  # whoever attends to it holds a copy
         self._asking.close()
         self._ready.close()
         for fd in (*self._open, *self._theirs):

@@ -18,6 +18,7 @@ from ._call import Call
 from ._exchange import Request
 from ._shelf import Shelf
 from .base import Isolation, Limits, Outcome, Packages, Report
+from .fetching import Fetcher
 from .packages import Environments, NoPackagesError
 
 MAX_CALLS: Final = (os.cpu_count() or 2) + 2
@@ -131,6 +132,7 @@ class PooledSandbox(ABC):
         limits: Limits = Limits(),  # noqa: B008 - frozen
         files: Mapping[str, Path] | None = None,
         fresh: bool = False,
+        fetcher: Fetcher | None = None,
     ) -> Outcome:
         """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
@@ -144,6 +146,7 @@ class PooledSandbox(ABC):
             limits: What the call may use.
             files: Host files shown read-only in the box as `/data/NAME`.
             fresh: Start a box for this call alone and end it afterwards.
+            fetcher: Answers the function `fetch(url)` that the module then has; without it there is none.
 
         Returns:
             How the call ended. Never raises for what the code did.
@@ -159,7 +162,9 @@ class PooledSandbox(ABC):
         except NoPackagesError as exc:
             return Outcome(status="no_packages", error=f"{exc}"[:2000], isolation=self.isolation)
         call = Call(
-            request=Request(source=source, function=function, args=plain, limits=limits),
+            request=Request(
+                source=source, function=function, args=plain, limits=limits, fetcher=fetcher
+            ),
             launch=self._launch,
             files=dict(files or {}),
             packages=packages,

@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from .fetching import Fetcher
+
 Status = Literal["ok", "raised", "timeout", "killed", "bad_result", "no_function", "no_packages"]
 """How a call ended.
 
@@ -117,6 +119,7 @@ class Sandbox(Protocol):
         limits: Limits = ...,
         files: Mapping[str, Path] | None = None,
         fresh: bool = False,
+        fetcher: Fetcher | None = None,
     ) -> Outcome:
         """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
@@ -128,6 +131,7 @@ class Sandbox(Protocol):
             limits: What the call may use.
             files: Host files shown read-only in the box as `/data/NAME`.
             fresh: Start a box for this call alone and end it afterwards, as for a test.
+            fetcher: Answers the function `fetch(url)` that the module then has; without it there is none.
 
         Returns:
             How the call ended. Never raises for what the code did.

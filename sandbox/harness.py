@@ -1,9 +1,8 @@
 """What the child of a box does: take its places, give up its powers, run the tool, tell the result.
 
-Loaded by `bootstrap.py` inside the box, never imported by the program. Only the standard library is
-there. The child holds the result pipe, stdout and stderr, and nothing else: how it ended is told by
-its parent, from its exit status. What it writes on the result pipe is a claim about its own result,
-which the host checks.
+Loaded by `bootstrap.py` inside the box, never imported by the program. The child holds the result
+pipe, stdout and stderr, and, if it may fetch, its request's socket. How it ended is told by its
+parent. What it writes on the result pipe is a claim about its own result, which the host checks.
 """
 
 from __future__ import annotations
@@ -24,19 +23,21 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, NoReturn
 
+    from .courier import Courier
+else:
+    from courier import Courier
+
 RESULT_FD = 3
 REQUEST_FD = 4
-"""Closed before the tool runs."""
+"""Closed before the tool runs, unless it may fetch."""
 TOOL_FILE = "<tool>"
 CHUNK_BYTES = 1 << 20
 LENGTH_BYTES = 8
 MAX_DEPTH = 100
 """Lists and dicts inside one another; deeper results break readers further on."""
-MAX_FRAMES = 20
-MAX_EXIT_CODE = 255
+MAX_FRAMES, MAX_EXIT_CODE = 20, 255
 
-PR_SET_SECCOMP = 22
-SECCOMP_MODE_FILTER = 2
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 BPF_STEP_BYTES = 8
 
 ADVICE = {
@@ -97,8 +98,8 @@ class BpfProgram(ctypes.Structure):
 def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
     """Get ready for one call, wait for it, run the tool, write one document, end.
 
-    All that needs no request is done before it comes. The request comes straight from the host, so
-    that nothing of one call is in the memory from which the next one is forked.
+    All that needs no request is done before it. The request comes straight from the host: nothing
+    of one call is in the memory from which the next one is forked.
     """
     streams = take_places(fds)
     set_limits(tool.limits, strict=strict)
@@ -111,8 +112,9 @@ def become_tool(tool: Tool, fds: list[int], *, strict: bool) -> NoReturn:
             __import__(name, None, None, parts)
     request = read_request()
     marker, size_limit = request["marker"].encode(), request["result_bytes"]
+    given = {"fetch": Courier(REQUEST_FD).fetch} if request["fetch"] else {}
     try:
-        answer = run(tool, request["function"], request["args"])
+        answer = run(tool, request["function"], request["args"], given)
         body = encode(answer, dumps, tool.source)
     except SystemExit as end:
         flush(streams)
@@ -155,7 +157,9 @@ def take_places(fds: list[int]) -> tuple[Any, Any]:
 
 def warm_up(dumps: Callable[..., str]) -> None:
     """Touch what a call touches, so that its pages are this process's own before it comes."""
-    answer = run(Tool("def f(a): return a\n"), "f", json.loads('{"a": [1, 2.5, "x", {"k": null}]}'))
+    answer = run(
+        Tool("def f(a): return a\n"), "f", json.loads('{"a": [1, 2.5, "x", {"k": null}]}'), {}
+    )
     encode(answer, dumps, "")
     del sys.modules["tool"]
 
@@ -171,8 +175,9 @@ def read_request() -> dict[str, Any]:
         body += chunk
         if len(body) >= LENGTH_BYTES:
             size = LENGTH_BYTES + int.from_bytes(body[:LENGTH_BYTES], "big")
-    os.close(REQUEST_FD)
     request: dict[str, Any] = json.loads(body[LENGTH_BYTES:])
+    if not request["fetch"]:
+        os.close(REQUEST_FD)
     return request
 
 
@@ -203,9 +208,10 @@ def set_limits(limits: dict[str, int], *, strict: bool) -> None:
                 raise
 
 
-def run(tool: Tool, function: str, args: dict[str, Any]) -> dict[str, Any]:
+def run(tool: Tool, function: str, args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Load the module, call the function, and say how it went."""
     module = type(sys)("tool")
+    module.__dict__.update(given)
     sys.modules["tool"] = module
     try:
         # S102 is what this file is for.

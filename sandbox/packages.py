@@ -31,6 +31,7 @@ RECHECK_S: Final = 60.0
 MAX_AGE_DAYS: Final = 90.0
 """Environments unused for so long are deleted when another one is made."""
 DAY_S: Final = 86_400.0
+NO_MODULES: Final = frozenset({"__pycache__", "bin"})
 SUFFIXES: Final = (".py", ".so")
 
 Install = Callable[[Sequence[str], Path], None]
@@ -229,7 +230,7 @@ def _modules(folder: Path) -> list[str]:
     """Return what can be imported at the top level, without what the standard library has."""
     names = set()
     for path in folder.iterdir():
-        if path.name != "__pycache__" and (path.is_dir() or path.suffix in SUFFIXES):
+        if path.name not in NO_MODULES and (path.is_dir() or path.suffix in SUFFIXES):
             names.add(path.name.partition(".")[0])
     return sorted(n for n in names - sys.stdlib_module_names if n.isidentifier())
 

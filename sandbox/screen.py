@@ -60,7 +60,7 @@ def screen(
     Args:
         source: A Python module, as `normalise` returns it.
         function: The name that its public function must have; any, if None.
-        permissions: What the tool may do besides computing: `files`.
+        permissions: What the tool may do besides computing: `files`, `network:HOST`.
         dependencies: Import names that the packages it declares bring with them.
         packages: Names of the packages it may declare.
 
@@ -239,12 +239,16 @@ def _allowed(module: str, permissions: set[str], dependencies: set[str]) -> bool
 
 def _uses(tree: ast.Module, permissions: set[str]) -> Iterator[Problem]:
     """Names and attributes that a pure function has no use for, also when only passed on."""
+    own = any(getattr(node, "name", "") == "fetch" for node in ast.walk(tree))
+    may_fetch = own or any(one.startswith("network:") for one in permissions)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id in FORBIDDEN_CALLS:
                 yield Problem(node.lineno, f"{node.id} is not allowed: {FORBIDDEN_CALLS[node.id]}.")
             elif node.id in NEEDS_FILES and "files" not in permissions:
                 yield Problem(node.lineno, f"{node.id} needs the permission 'files'.")
+            elif node.id == "fetch" and not may_fetch:
+                yield Problem(node.lineno, "fetch needs the permission 'network:HOST'.")
             elif node.id == "__builtins__":
                 yield Problem(node.lineno, "__builtins__ is not allowed: call functions by name.")
         elif isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_ATTRIBUTES:

@@ -29,6 +29,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         "MEM2EVOLVE_EMBEDDING": "openai:text-embedding-3-small",
         "MEM2EVOLVE_SANDBOX": "unsafe-subprocess",
         "MEM2EVOLVE_PACKAGES": "numpy, Scikit_Learn,numpy,",
+        "MEM2EVOLVE_FETCH_HOSTS": "API.example.org, h:81",
         "QDRANT_URL": "http://127.0.0.1:6333",
         "QDRANT_API_KEY": "secret",
     }
@@ -38,6 +39,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         embedding="openai:text-embedding-3-small",
         sandbox="unsafe-subprocess",
         packages=("numpy", "scikit-learn"),
+        fetch_hosts=("api.example.org", "h:81"),
         qdrant_url="http://127.0.0.1:6333",
         qdrant_api_key="secret",
     )
@@ -45,7 +47,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
 
 def test_empty_variables_count_as_unset(tmp_path: Path) -> None:
     """As `VAR= command` means in a shell."""
-    names = ["MODEL", "EMBEDDING", "SANDBOX", "PACKAGES"]
+    names = ["MODEL", "EMBEDDING", "SANDBOX", "PACKAGES", "FETCH_HOSTS"]
     env = {f"MEM2EVOLVE_{name}": "" for name in names} | {"QDRANT_URL": "", "OPENAI_API_KEY": ""}
     assert Settings.from_env(env, home=tmp_path) == Settings(home=tmp_path)
 
@@ -130,3 +132,10 @@ def test_a_list_of_packages_holds_names_only(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="which is not the name of a package") as caught:
         Settings.from_env({"MEM2EVOLVE_PACKAGES": f"other,{name}"}, home=tmp_path)
     assert "leave versions out" in caught.value.hint
+
+
+@pytest.mark.parametrize("host", ["http://h", "h/path", "*", "*.org", "a b", "h:port", "u@h"])
+def test_a_list_of_hosts_holds_hosts_only(tmp_path: Path, host: str) -> None:
+    """No patterns, no addresses."""
+    with pytest.raises(ConfigError, match="which is not a host"):
+        Settings.from_env({"MEM2EVOLVE_FETCH_HOSTS": f"other.org,{host}"}, home=tmp_path)

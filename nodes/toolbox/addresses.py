@@ -1,36 +1,18 @@
 """Which addresses a page may be read from: public ones, and nothing of this machine's network."""
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from ...errors import ToolFailure
+from ...sandbox.addresses import is_public
 from .web import WebUnavailable
 
 AddressCheck: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """Takes host and port; returns the addresses to connect to, or raises `ToolFailure`."""
 
 TOOL: Final = "read_webpage"
-# Each holds an IPv4 address inside, which could be a private one.
-TUNNELS: Final = tuple(
-    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
-)
-
-
-def is_public(address: str) -> bool:
-    """Tell whether an address belongs to the open internet."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        elif any(found in tunnel for tunnel in TUNNELS):
-            return False
-    return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
 async def public_addresses(host: str, port: int) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from mem2evolve.errors import ToolFailure
 from mem2evolve.memory.records import ToolRecord
 from mem2evolve.nodes.desk import Resources
-from mem2evolve.nodes.toolbox.registry import Registry, offer_of
+from mem2evolve.nodes.toolbox.registry import Registry, fetcher_of, offer_of
 from mem2evolve.settings import Settings
 
 CHECKED = ToolRecord(
@@ -51,3 +51,28 @@ async def test_what_was_found_once_stays_what_it_was(registry: Registry) -> None
     offer["record"]["code"] = "def one() -> int:\n    return 2\n"
     await registry.find(offer).ainvoke({})
     assert registry._resources.sandbox.asked[0]["source"] == CHECKED.code  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("permissions", "listed", "hosts"),
+    [
+        ((), ("a.org",), None),
+        (("network:a.org",), (), None),
+        (("network:a.org", "network:b.org", "files"), ("b.org", "c.org"), ("b.org",)),
+        (("a.org", "network:"), ("a.org",), None),
+    ],
+)
+def test_a_record_fetches_where_permission_and_list_agree(
+    tmp_path: Path,
+    looking: Any,
+    permissions: tuple[str, ...],
+    listed: tuple[str, ...],
+    hosts: tuple[str, ...] | None,
+) -> None:
+    """Neither is enough without the other."""
+    parts: Any = None
+    settings = Settings(home=tmp_path, fetch_hosts=listed)
+    resources = Resources(settings=settings, memory=parts, sandbox=looking(), models=parts)
+    record = CHECKED.model_copy(update={"permissions": permissions})
+    fetcher = fetcher_of(record, resources)
+    assert (fetcher and fetcher.hosts) == hosts
