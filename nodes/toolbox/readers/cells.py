@@ -92,6 +92,7 @@ class Rows:
 
     def __init__(self, start: int, limit: int, page_chars: int) -> None:
         self._start, self._limit, self._page_chars = start, limit, page_chars
+        self._began = time.process_time()
         self._first: Row | None = None
         self._headed = self._full = False
         self._page: list[tuple[int, Row]] = []
@@ -101,7 +102,7 @@ class Rows:
 
     def enough(self) -> bool:
         """Whether reading on would cost more than it tells."""
-        spent = time.process_time()
+        spent = time.process_time() - self._began
         if self._full:
             self._stopped = self._count >= COUNTED_ROWS or spent > COUNT_S
         else:

@@ -43,7 +43,11 @@ class Host:
         self._cleanup.close()
 
     def _set_up(self, stack: contextlib.ExitStack) -> None:
-        self.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attack-")))
+        self.scratch = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="attack-", ignore_cleanup_errors=True)
+            )
+        )
         self.scratch.chmod(0o755)
         self.secret = self.scratch / "id_ed25519"
         self.secret.write_text(self.token)
