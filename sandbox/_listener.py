@@ -39,6 +39,8 @@ class Listener:
         self._asking, theirs = socket.socketpair()
         pairs = [os.pipe() for _ in range(3)]
         self._open = [pair[0] for pair in pairs]
+        for fd in self._open:
+            os.set_blocking(fd, False)  # an event loop reads them, after it was told that it can
         self._theirs = [theirs.detach(), *(pair[1] for pair in pairs)]
         sinks = (self.result, self.stdout, self.stderr)
         self._sinks = dict(zip(self._open, sinks, strict=True))
@@ -62,10 +64,14 @@ class Listener:
         self._room = dict(zip(self._open, sizes, strict=True))
         self._room[self._open[0]] += ENVELOPE_BYTES
         self._deadline = time.monotonic() + limits.wall_s
-        self._asking.settimeout(limits.wall_s)
+        # With its length, so that the child is woken once and not by a hang-up as well.
+        body = len(request).to_bytes(8, "big") + request
         try:
-            # With its length, so that the child is woken once and not by a hang-up as well.
-            self._asking.sendall(len(request).to_bytes(8, "big") + request)
+            self._asking.setblocking(False)  # a small one fits at once: no event loop waits for it
+            rest = body[self._asking.send(body) :]
+            self._asking.settimeout(limits.wall_s)
+            if rest:
+                self._asking.sendall(rest)
         except OSError:
             self.kill()  # it died under us: `advance` will see the end
 
