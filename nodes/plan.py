@@ -9,11 +9,14 @@ from ..errors import ModelReplyError
 from ..graph.context import Context
 from ..graph.state import State, SubTask, Wanted
 from ..memory.records import card
+from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .desk import Desk, Resources, bullet_lessons, named_files
 from .naming import tool_name
 
 MAX_SUBTASKS: Final = 6
+STEADY: Final = Sampling(temperature=0.0, max_tokens=1500)
+"""The same task is planned with the same cards: a card that varies finds no tool again."""
 SAME_NEED: Final = 0.93
 """Cosine from which two needs of one plan are one need."""
 
@@ -77,7 +80,7 @@ async def plan(state: State, runtime: Runtime[Context], *, resources: Resources)
         files=_file_lines(state.get("files") or []),
     )
     schema = plan_schema(profile.tools_per_subtask)
-    reply = await desk.structured("planner", messages, PlanReply, schema=schema)
+    reply = await desk.structured("planner", messages, PlanReply, STEADY, schema=schema)
     if stuck := _cycle(reply.subtasks):
         raise ModelReplyError(
             f"The plan's sub-tasks wait for each other: {', '.join(stuck)}.",
