@@ -138,6 +138,8 @@ class State(Input, total=False):
 
     run_id: str
     """Id of the run, and of its record in the memory."""
+    namespace: str
+    """Where the run's memory lives; a correction works where the run did."""
     started: float
     """Unix time of the start, seconds."""
     ended: float

@@ -43,7 +43,7 @@ def _first_record(desk: Desk, state: State) -> RunRecord:
         task=state["task"],
         mode=desk.context.mode,
         model=desk.context.model or desk.resources.settings.model,
-        namespace=desk.context.namespace,
+        namespace=state["namespace"],
         status="partial" if any(result["partial"] for result in state["results"]) else "done",
         plan=[dict(subtask) for subtask in state["plan"]],
         decisions=[{**decision, "record": None} for decision in state["decisions"]],

@@ -141,7 +141,7 @@ async def _keep(
         scope=scope,
         outcome=outcome,
         run_id=state["run_id"],
-        namespace=desk.context.namespace,
+        namespace=state["namespace"],
         learned_from=source[:SOURCE_CHARS],
         **reply.model_dump(),
     )

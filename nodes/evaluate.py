@@ -216,6 +216,7 @@ async def _restore(desk: Desk, correction: Correction) -> dict[str, Any]:
         )
     return {
         "run_id": run.id,
+        "namespace": run.namespace,
         "task": run.task,
         "plan": run.plan,
         "decisions": run.decisions,

@@ -37,6 +37,7 @@ async def retrieve_experience(
     fresh = dict.fromkeys(("decisions", "creations", "results", "ledger"))
     return fresh | {
         "run_id": run_id,
+        "namespace": desk.context.namespace,
         "started": time.time(),
         "ended": 0.0,
         "task": task,

@@ -192,3 +192,14 @@ async def test_an_unknown_run_is_refused(agent: Agent) -> None:
     """The error names the run and how to find those there are."""
     with pytest.raises(NotFoundError, match="'no-such-run' is not known"):
         await agent.start(Cast(), says({"run_id": "no-such-run"}, right=True, because=""))
+
+
+async def test_a_correction_teaches_where_its_run_was(agent: Agent) -> None:
+    """A lesson of one namespace does not leak into another, whatever the settings of the correction."""
+    end = await agent.run(first_run(), namespace="elsewhere")
+    correction = {"run_id": end["run_id"], "right": True, "because": "Yes."}
+    await agent.start(Cast(generalise=LESSON, tool_lesson=TOOL_LESSON), {"correction": correction})
+
+    lessons = await agent.memory.list("experience")
+    assert {lesson.namespace for lesson in lessons} == {"elsewhere"}
+    assert (await agent.record(end)).namespace == "elsewhere"
