@@ -31,6 +31,8 @@ PAUSE_S: Final = 0.02
 PLAIN: Final = "def f(a: int) -> int:\n    return a + 1\n"
 BUSY: Final = "def f(n: int) -> int:\n    return sum(i * i % 7 for i in range(n))\n"
 BUSY_S: Final = 0.02
+SHELF: Final = 8
+"""Boxes that wait at most, by default."""
 BLOCKS: Final = 8
 CALLS: Final = 12
 
@@ -61,7 +63,11 @@ async def attempt(rounds: int) -> tuple[dict[str, float], dict[str, float]]:
         await box.call(PLAIN, "f", {"a": 1})
         times = await interleaved(box, rounds)
         await asyncio.sleep(0.2)
-        memory = await asyncio.to_thread(proportional_bytes, box)
+        alone = (await asyncio.to_thread(proportional_bytes, box))[0]
+        for n in range(2, SHELF + 1):
+            await box.call(f"{PLAIN}NUMBER = {n}\n", "f", {"a": 1})
+        await asyncio.sleep(0.2)
+        memory = statistics.mean(await asyncio.to_thread(proportional_bytes, box))
         saturated = await rate(box, PLAIN, {"a": 1}, 300)
         gain = await scaling(box)
     finally:
@@ -71,6 +77,7 @@ async def attempt(rounds: int) -> tuple[dict[str, float], dict[str, float]]:
         "preforked_p50_ratio": round(p50["preforked"] / p50["python"], 4),
         "fork_p50_ratio": round(p50["fork"] / p50["python"], 4),
         "pss_mb": round(memory / 1e6, 2),
+        "pss_alone_mb": round(alone / 1e6, 2),
         "scaling_2": round(gain, 2),
         "saturated_calls_per_s": round(saturated, 1),
     }
@@ -136,16 +143,21 @@ async def scaling(box: BubblewrapSandbox) -> float:
     return statistics.median(gains) if outcome.status == "ok" else 0.0
 
 
-def proportional_bytes(box: BubblewrapSandbox) -> int:
-    """Return the proportional set size of all processes of the box that waits."""
+def proportional_bytes(box: BubblewrapSandbox) -> list[int]:
+    """Return the proportional set size of all processes of each box that waits.
+
+    A page counts by the share of it: the interpreter's own, which all boxes map, weigh less the more
+    boxes wait. Of a box alone, most is what this Python takes to start, twice: zygote and child.
+    """
     era = box._era  # noqa: SLF001 - a measurement looks inside
-    waiting = era.shelf._boxes[-1].pid if era else 0  # noqa: SLF001
-    total = 0
-    for pid in family(waiting):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1]) * 1024
-    return total
+    boxes = era.shelf._boxes if era else []  # noqa: SLF001
+    return [sum(map(own_share, family(one.pid))) for one in boxes]
+
+
+def own_share(pid: int) -> int:
+    """Return the proportional set size of one process in bytes."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
 def family(pid: int) -> list[int]:

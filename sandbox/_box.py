@@ -225,6 +225,7 @@ class Box:
             self._process.kill()
             self._process.wait()
         with self._lock:
+            self.fit = False  # whoever still means to get it ready comes too late
             self._read_stderr()
             if self._next is not None:
                 self._next.close()

@@ -241,7 +241,7 @@ def imports(source: str) -> list[tuple[str, list[str]]]:
     return [
         (name, [part for part in parts if part != "*"])
         for name, parts in found
-        if name.partition(".")[0] not in NOT_AHEAD
+        if NOT_AHEAD.isdisjoint(name.split("."))
     ]
 
 

@@ -204,6 +204,16 @@ async def test_a_box_that_died_waiting_is_replaced(box: BubblewrapSandbox) -> No
     assert (await box.call(PIDS, "f", {"a": 3})).status == "ok"
 
 
+async def test_a_box_that_has_ended_gets_ready_for_nothing(box: BubblewrapSandbox) -> None:
+    """It is put in order on a thread of its own, which may come after its end: no descriptor is opened."""
+    await run(box, "return 1")
+    waiting = shelf(box)._boxes[-1]
+    await asyncio.to_thread(waiting.end)
+    before = sorted(Path("/proc/self/fd").iterdir())
+    assert not waiting.get_ready()
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
 async def test_cancelling_ends_that_box_only(box: BubblewrapSandbox) -> None:
     """Also a box that waited, whose call runs without a thread."""
     nap = "import time\ndef f(s):\n    time.sleep(s)\n    return s\n"
