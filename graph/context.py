@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from ..errors import ConfigError
 
@@ -43,6 +43,8 @@ MODES: Final[Mapping[str, Arm]] = {
     "direct": Arm("direct"),
 }
 
+Approve = Literal["never", "risky", "always"]
+
 Switch = bool | None
 """`None` leaves it to the mode."""
 
@@ -80,6 +82,14 @@ class Context:
     lessons_for_planning: int = _about(1, "Lessons shown when planning and acting.")
     lessons_for_creating: int = _about(3, "Lessons shown when a tool is made.")
     debug_rounds: int = _about(3, "Rounds in which a tool may be mended before it is given up.")
+    approve: Approve = _about(
+        "risky",
+        "When a person is asked before a tool is kept; risky: network, files, a new package, no second "
+        "opinion, or weak cases.",
+    )
+    agreement: bool = _about(
+        True, "Confirm a tool's cases by a second implementation; off: stated cases only."
+    )
     max_steps: int = _about(8, "Tool calls that one sub-task may take.")
     web: bool = _about(True, "Allow web search and web pages.")
     namespace: str = _about("default", "Memory is kept apart by namespace.")
@@ -89,6 +99,7 @@ class Context:
         _one_of("mode", self.mode, tuple(MODES))
         _one_of("planner", self.planner, (None, "plan", "react", "cot", "direct"))
         _one_of("actions", self.actions, ("auto", "native", "json"))
+        _one_of("approve", self.approve, get_args(Approve))
         for entry in dataclasses.fields(self):
             _typed(entry.name, getattr(self, entry.name), entry.type)
         for name in ("lessons_for_planning", "lessons_for_creating"):

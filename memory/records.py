@@ -67,6 +67,8 @@ class Case(Base):
     expected: JsonValue = None
     raises: str = ""
     """Name of the exception it must raise; empty when it must return `expected`."""
+    property: str = ""
+    """Name of what must hold of the result, instead of `expected`; see `nodes.creation.properties`."""
     tolerance: float = 0.0
     """Allowed absolute difference of every number in the value."""
     origin: CaseOrigin
@@ -87,6 +89,7 @@ class ToolRecord(Base):
     documentation: str = ""
     cases: tuple[Case, ...] = ()
     permissions: tuple[str, ...] = ()
+    """What it may do besides computing: `files`, `network:HOST`, `package:NAME`. Part of its id."""
     dependencies: tuple[str, ...] = ()
     origin: Origin = "generated"
     second_opinion: bool = False
@@ -94,7 +97,7 @@ class ToolRecord(Base):
     mutation_score: float | None = None
     """Share of mutants that the cases catch; `None` when not measured."""
     environment: dict[str, str] = Field(default_factory=dict)
-    """Python, platform and isolation under which the cases passed."""
+    """Python, platform, isolation and packages under which the cases passed."""
     namespace: str = "default"
     run_id: str = ""
     """The run that made it."""
@@ -105,13 +108,18 @@ class ToolRecord(Base):
 
     @property
     def id(self) -> str:
-        """UUIDv5 of namespace, name, version and content."""
-        return stable_id("tool", self.namespace, self.name, self.version, self.digest)
+        """UUIDv5 of namespace, name, version, content and what it is permitted."""
+        permitted = [sorted(self.permissions)] if self.permissions else []
+        return stable_id("tool", self.namespace, self.name, self.version, self.digest, *permitted)
 
     @property
     def digest(self) -> str:
         """SHA-256 of code and cases, hexadecimal."""
-        body = [self.code, [case.model_dump(mode="json") for case in self.cases]]
+        cases = [case.model_dump(mode="json") for case in self.cases]
+        body = [
+            self.code,
+            [{k: v for k, v in case.items() if k != "property" or v} for case in cases],
+        ]
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     @property
