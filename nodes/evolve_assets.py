@@ -16,7 +16,8 @@ from ..prompts.load import load_prompt
 from ..sandbox import normalise, read_header
 from .chronicle import used_ids
 from .creation.agree import normal_form
-from .creation.check import passes, screened
+from .creation.cases import passes
+from .creation.check import screened
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
 
@@ -108,7 +109,9 @@ async def _faulted(
         if (
             case is not None
             and judgement["by"] != "person"
-            and not await passes(desk, asset.code, asset.function, [case.model_dump()])
+            and not await passes(
+                desk.resources.sandbox, asset.code, asset.function, [case.model_dump()]
+            )
         ):
             return {
                 "to": asset.status,
@@ -157,7 +160,7 @@ async def _improve(
         found = await screened(desk, source, tool.function)
         problems = [f"line {p.line}: {p.reason}" for p in found]
         problems = problems or await passes(
-            desk, source, tool.function, [one.model_dump() for one in cases]
+            desk.resources.sandbox, source, tool.function, [one.model_dump() for one in cases]
         )
         if not problems and normal_form(source) == normal_form(tool.code):
             problems = ["it is the same code as before"]

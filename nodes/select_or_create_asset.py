@@ -138,7 +138,8 @@ async def _create(
     start = {
         "run_id": state["run_id"],
         "need": need,
-        "goal": state["goal"],
+        "task": state["task"],
+        "files": state["files"],
         "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
     }
     end = await creation.ainvoke(start, context=desk.context)
@@ -151,6 +152,8 @@ async def _create(
         "rounds": end["round"],
         "first_pass": end["first_pass"],
         "drafts": end["drafts"],
+        "stated": end["stated"],
+        "properties": end["properties"],
         "cases": len(end["cases"]),
         "contested": end["contested"],
         "outcome": end["outcome"],

@@ -16,6 +16,9 @@ from mem2evolve.prompts.load import PROMPT_DIR, load_prompt
 
 from .openai_server import Reply, reply_json, reply_text
 
+PARTS = frozenset({"truths"})
+"""Prompt files that are put into others."""
+
 Said = AIMessage | str
 Speaker = Callable[[list[BaseMessage]], Said]
 
@@ -137,7 +140,7 @@ def prompt_of(asked: Asked) -> str:
 
 @cache
 def _names() -> list[str]:
-    return sorted(path.stem for path in PROMPT_DIR.glob("*.yaml"))
+    return sorted({path.stem for path in PROMPT_DIR.glob("*.yaml")} - PARTS)
 
 
 @cache

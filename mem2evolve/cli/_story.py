@@ -59,8 +59,11 @@ class Story:
         if event.get("why"):
             self._say("inputs", f"none: {event['why']}")
         else:
+            stated = f", {event['stated']} examples in the task" if event["stated"] else ""
+            rules = f"; must hold: {', '.join(event['properties'])}" if event["properties"] else ""
             self._say(
-                "inputs", f"{event['chosen']} chosen, {event['generated']} generated from them"
+                "inputs",
+                f"{event['chosen']} chosen, {event['generated']} generated from them{stated}{rules}",
             )
 
     def _drafted(self, event: dict[str, Any]) -> None:

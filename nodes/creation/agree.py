@@ -73,6 +73,13 @@ def _close(one: float, other: float, tolerance: float) -> bool:
         return False
 
 
+def holds(case: Mapping[str, Any], outcome: Outcome) -> bool:
+    """Whether the outcome is what a case with a known result expects."""
+    if case["raises"]:
+        return outcome.status == "raised" and outcome.error_type == case["raises"]
+    return outcome.status == "ok" and equal(outcome.value, case["expected"], case["tolerance"])
+
+
 def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
     """Return what at least two implementations, and more than agree on anything else, make of one input.
 

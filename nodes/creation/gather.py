@@ -63,6 +63,8 @@ async def gather_knowledge(
         "web": web,
         "web_note": note,
         "inputs": [],
+        "stated": [],
+        "properties": [],
         "drafts": None,
         "round": 0,
         "voters": [],

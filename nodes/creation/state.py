@@ -26,8 +26,10 @@ class CreationState(TypedDict, total=False):
 
     run_id: str
     need: Wanted
-    goal: str
-    """The sub-task that wants the tool."""
+    task: str
+    """The run's task, in whose words examples may stand."""
+    files: list[str]
+    """Paths of its files."""
     near: list[str]
     """Cards of tools that came close, but do not do what is wanted."""
     name: str
@@ -39,6 +41,10 @@ class CreationState(TypedDict, total=False):
     web_note: str
     """Why there are none."""
     inputs: list[TestInput]
+    stated: list[dict[str, Any]]
+    """Cases that the task or its files state."""
+    properties: list[str]
+    """Names of what must hold of every result."""
     drafts: Annotated[list[Draft], gather]
     round: int
     """Rounds done."""

@@ -1,7 +1,7 @@
 """Steps 2 and 3: the model chooses inputs before any code is seen, writes the tool, and writes it again another way."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
@@ -16,11 +16,15 @@ from ...sandbox.screen import normalise
 from ...sandbox.signature import signature_schema
 from ..desk import Desk, Resources, bullet_lessons
 from .inputs import TestInput, fitting, vary
+from .properties import CHOICES, PROPERTIES
 from .state import CreationState, Draft, Role
+from .stated import TASK, Stated, accepted, read_sources
 
 MAX_CODE_TOKENS: Final = 900
 END_OF_BLOCK: Final = ("\n```\n",)
 """Small models go on talking behind the code."""
+MAX_STATED: Final = 12
+MAX_PROPERTIES: Final = 3
 CHOOSING: Final = Sampling(temperature=0.0, max_tokens=500)
 
 
@@ -30,21 +34,29 @@ class CasesReply(BaseModel):
     typical: list[dict[str, Any]] = []
     edge: list[dict[str, Any]] = []
     invalid: list[dict[str, Any]] = []
+    stated: list[Stated] = []
+    properties: list[str] = []
 
 
 async def choose_inputs(
     state: CreationState, runtime: Runtime[Context], *, resources: Resources
 ) -> dict[str, Any]:
-    """Let the model choose test inputs from the need, and make more of them."""
+    """Let the model choose test inputs from the need, and make more of them.
+
+    A capable one also points at examples in the task, and names what must hold of every result.
+    """
     desk = Desk.of(runtime, resources, "create:inputs")
     schema = signature_schema(_stub(state["signature"]), state["name"])
+    capable = (await desk.chat("coder")).profile.judges
+    sources = await read_sources(state["task"], state["files"]) if capable else {}
     messages = load_prompt("cases").messages(
-        description=state["need"]["description"], signature=state["signature"]
+        description=state["need"]["description"],
+        signature=state["signature"],
+        truths=_truths(sources) if capable else "",
     )
+    asked = cases_schema(schema, truths=capable)
     try:
-        reply = await desk.structured(
-            "coder", messages, CasesReply, CHOOSING, schema=cases_schema(schema)
-        )
+        reply = await desk.structured("coder", messages, CasesReply, CHOOSING, schema=asked)
     except ModelReplyError as exc:
         desk.tell("inputs", count=0, why=str(exc))
         return {"inputs": [], "ledger": desk.ledger}
@@ -54,8 +66,17 @@ async def choose_inputs(
         for args in fitting(getattr(reply, kind), schema)
     ]
     inputs = [*chosen, *vary(chosen)]
-    desk.tell("inputs", chosen=len(chosen), generated=len(inputs) - len(chosen))
-    return {"inputs": inputs, "ledger": desk.ledger}
+    fit = fitting((item.args for item in reply.stated), schema)
+    stated = accepted([item for item in reply.stated if item.args in fit], sources)
+    properties = [name for name in dict.fromkeys(reply.properties) if name in CHOICES]
+    desk.tell(
+        "inputs",
+        chosen=len(chosen),
+        generated=len(inputs) - len(chosen),
+        stated=len(stated),
+        properties=properties,
+    )
+    return {"inputs": inputs, "stated": stated, "properties": properties, "ledger": desk.ledger}
 
 
 async def write_code(
@@ -71,10 +92,11 @@ async def write_code(
     anew = turn == 1 or not profile.mends_code
     prompt = _tool_prompt(state, resources.settings.packages, mend=profile.mends_code)
     asked: list[tuple[Role, Any, float]] = []
-    if anew or state["voters"] != ["tool"]:
+    agreement = desk.context.agreement
+    if anew or not agreement or state["voters"] != ["tool"]:
         drafts = profile.drafts if turn == 1 else 1
         asked += [("tool", prompt, min(1.0, 0.2 * turn + 0.4 * n)) for n in range(drafts)]
-    if anew or state["voters"] in ([], ["tool"]):
+    if agreement and (anew or state["voters"] in ([], ["tool"])):
         need = load_prompt("oracle").messages(
             description=state["need"]["description"], signature=state["signature"]
         )
@@ -94,19 +116,46 @@ async def _draft(desk: Desk, turn: int, role: Role, messages: Any, heat: float) 
     return Draft(role=role, round=turn, source=normalise(extract_code(reply)), problems=[])
 
 
-def cases_schema(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a reply that chooses two typical, two edge and one senseless input."""
+def cases_schema(arguments: dict[str, Any], *, truths: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a reply that chooses two typical, two edge and one senseless input.
+
+    With `truths` also examples found in the task, and names of properties.
+    """
     args = {**arguments, "required": list(arguments["properties"])}
 
     def some(n: int) -> dict[str, Any]:
         return {"type": "array", "items": args, "minItems": n, "maxItems": n}
 
+    parts = {"typical": some(2), "edge": some(2), "invalid": some(1)}
+    if truths:
+        fields = {
+            "quote": {"type": "string"},
+            "args": args,
+            "expected": {},
+            "refused": {"type": "boolean"},
+        }
+        example = {"type": "object", "properties": fields, "required": ["quote", "args"]}
+        names = {"type": "string", "enum": list(CHOICES)}
+        parts |= {
+            "stated": {"type": "array", "items": example, "maxItems": MAX_STATED},
+            "properties": {"type": "array", "items": names, "maxItems": MAX_PROPERTIES},
+        }
     return {
         "type": "object",
-        "properties": {"typical": some(2), "edge": some(2), "invalid": some(1)},
-        "required": ["typical", "edge", "invalid"],
+        "properties": parts,
+        "required": list(parts),
         "additionalProperties": False,
     }
+
+
+def _truths(sources: Mapping[str, str]) -> str:
+    """Ask for what is known of the results, with the words in which it may stand."""
+    rules = "\n".join(f"  - {name}: {PROPERTIES[name].says}" for name in CHOICES)
+    files = "\n".join(f"{name}:\n{text}" for name, text in sources.items() if name != TASK)
+    [message] = load_prompt("truths").messages(
+        task=sources[TASK], files=files or "(none)", rules=rules
+    )
+    return message.text
 
 
 def _tool_prompt(state: CreationState, packages: Sequence[str], *, mend: bool) -> Any:

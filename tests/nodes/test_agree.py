@@ -16,8 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mem2evolve.nodes.creation.agree import equal, normal_form, refuses, same, vote
-from mem2evolve.nodes.creation.check import MIN_CASES, TEST_LIMITS, _case, holds
+from mem2evolve.nodes.creation.agree import equal, holds, normal_form, refuses, same, vote
+from mem2evolve.nodes.creation.cases import TEST_LIMITS, case_of
+from mem2evolve.nodes.creation.check import MIN_CASES
 from mem2evolve.nodes.creation.spec import make_spec
 from mem2evolve.sandbox import BubblewrapSandbox, Outcome
 
@@ -343,7 +344,7 @@ def test_a_wrong_tool_fails_confirmed_cases(
     for n, check in enumerate(spec["checks"]):
         agreed = vote(check["args"], [table["reference"][n], table["second"][n]]).agreed
         assert agreed is not None
-        case = json.loads(json.dumps(_case(check["args"], agreed)))
+        case = json.loads(json.dumps(case_of(check["args"], agreed, "agreement")))
         assert holds(case, table["reference"][n])
         assert holds(case, table["second"][n])
         failed += not holds(case, table[role][n])

@@ -25,6 +25,11 @@ def shelf(box: BubblewrapSandbox) -> Shelf:
     return Shelf() if era is None else era.shelf
 
 
+def open_files() -> list[Path]:
+    """This process's descriptors."""
+    return sorted(Path("/proc/self/fd").iterdir())
+
+
 async def run(box: BubblewrapSandbox, body: str, **options: Any) -> Outcome:
     """Call a function of that body, with `os` and `sys` imported."""
     source = f"import os, sys\ndef f():\n{textwrap.indent(textwrap.dedent(body), '    ')}\n"
@@ -209,9 +214,9 @@ async def test_a_box_that_has_ended_gets_ready_for_nothing(box: BubblewrapSandbo
     await run(box, "return 1")
     waiting = shelf(box)._boxes[-1]
     await asyncio.to_thread(waiting.end)
-    before = sorted(Path("/proc/self/fd").iterdir())
+    before = open_files()
     assert not waiting.get_ready()
-    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    assert open_files() == before
 
 
 async def test_cancelling_ends_that_box_only(box: BubblewrapSandbox) -> None:

@@ -1,0 +1,127 @@
+"""Cases that the task or its files state themselves: the most trusted expected values.
+
+A model points at them; the host believes it only where the words are there. A quote has to stand in
+the task or a file, and hold every value that the case expects.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, JsonValue
+
+from ..desk import named_files
+from .agree import EXPECTED_ERROR, equal
+from .cases import FLOAT_TOLERANCE
+
+TASK: Final = "task"
+"""Under which the task's own words stand among the sources."""
+FILES: Final = 3
+"""Files that are looked at."""
+FILE_CHARS: Final = 1_500
+"""Of each, its beginning."""
+NUMBER: Final = re.compile(r"-?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+WORDS: Final[Mapping[object, str]] = {
+    True: r"\b(true|yes|valid|is|does|can)\b",
+    False: r"\b(false|no|not|invalid|isn't|doesn't|cannot)\b",
+    None: r"\b(none|null|nothing|missing|unknown)\b",
+}
+REFUSAL: Final = (
+    r"\b(error|errors|raise|raises|refuse\w*|reject\w*|invalid|fail|fails|not allowed)\b"
+)
+
+
+class Stated(BaseModel):
+    """One example with its result, as a model found it."""
+
+    quote: str
+    args: dict[str, JsonValue]
+    expected: JsonValue = None
+    refused: bool = False
+    """Whether the quote says that this input has to be refused."""
+
+
+async def read_sources(task: str, files: Sequence[str]) -> dict[str, str]:
+    """Return the task, and the beginnings of its text files, by where they come from."""
+    found = {TASK: task}
+    for name, path in list(named_files(files).items())[:FILES]:
+        text = await asyncio.to_thread(_beginning, path)
+        if text:
+            found[f"file {name}"] = text
+    return found
+
+
+def accepted(stated: Sequence[Stated], sources: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return as cases those whose words are there."""
+    cases = []
+    for item in stated:
+        quote = _squeeze(item.quote)
+        place = next(
+            (name for name, text in sources.items() if quote and quote in _squeeze(text)), ""
+        )
+        if not place or not _bears_out(item):
+            continue
+        cases.append(
+            {
+                "args": item.args,
+                "expected": None if item.refused else item.expected,
+                "raises": EXPECTED_ERROR if item.refused else "",
+                "property": "",
+                "tolerance": max(
+                    (_tolerance(leaf) for leaf in _leaves(item.expected)), default=0.0
+                ),
+                "origin": "task" if place == TASK else "file",
+            }
+        )
+    return cases
+
+
+def _bears_out(item: Stated) -> bool:
+    """Whether a quote holds the result and at least one of the arguments."""
+    if item.refused:
+        return bool(re.search(REFUSAL, item.quote, re.IGNORECASE))
+    held = all(_stands_in(leaf, item.quote) for leaf in _leaves(item.expected))
+    given = [leaf for value in item.args.values() for leaf in _leaves(value)]
+    return held and (not given or any(_stands_in(leaf, item.quote) for leaf in given))
+
+
+def _stands_in(value: JsonValue, text: str) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(re.search(WORDS[value], text, re.IGNORECASE))
+    if isinstance(value, int | float):
+        return any(equal(_read(word), value) for word in NUMBER.findall(text))
+    return not str(value).strip() or _squeeze(str(value)) in _squeeze(text)
+
+
+def _read(word: str) -> float:
+    return float(word.replace(",", "").rstrip(".") or "nan")
+
+
+def _leaves(value: JsonValue) -> Iterator[JsonValue]:
+    if isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def _tolerance(value: JsonValue) -> float:
+    """A stated float is right to its last digit: 3.14 for π."""
+    if not isinstance(value, float):
+        return 0.0
+    digits = len(repr(value).partition(".")[2].partition("e")[0])
+    return max(FLOAT_TOLERANCE, 0.5 * 10.0**-digits) if digits < 10 else FLOAT_TOLERANCE  # noqa: PLR2004 - no rounding
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_CHARS).decode("utf-8", errors="strict")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split()).casefold()
