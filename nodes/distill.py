@@ -117,6 +117,17 @@ async def _agent_lesson(desk: Desk, state: State, verdict: Outcome) -> dict[str,
 
 
 async def _tool_lesson(desk: Desk, state: State, creation: dict[str, Any]) -> dict[str, Any]:
+    wanted = card(creation["need"]["name"], creation["need"]["description"])
+    outcome: Outcome = "success" if creation["asset_id"] else "failure"
+    return await _keep(desk, state, await tool_lesson(desk, creation), "tool", outcome, wanted)
+
+
+async def tool_lesson(desk: Desk, creation: dict[str, Any]) -> LessonReply:
+    """Return what the making of a tool teaches.
+
+    Raises:
+        ModelError: If the model cannot be reached, or its reply not be used.
+    """
     made = bool(creation["asset_id"])
     wanted = card(creation["need"]["name"], creation["need"]["description"])
     messages = load_prompt("tool_lesson").messages(
@@ -126,8 +137,7 @@ async def _tool_lesson(desk: Desk, state: State, creation: dict[str, Any]) -> di
         if made
         else f"not made: {creation['outcome']}",
     )
-    outcome: Outcome = "success" if made else "failure"
-    return await _keep(desk, state, await _write(desk, messages), "tool", outcome, wanted)
+    return await _write(desk, messages)
 
 
 async def _write(desk: Desk, messages: Any) -> LessonReply:

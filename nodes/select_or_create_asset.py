@@ -12,6 +12,7 @@ from ..graph.state import Decision, NeedState, Wanted
 from ..memory.recall import Calibration, Candidate, Need
 from ..memory.records import AgentRecord, StatusChange, card
 from ..prompts.load import load_prompt
+from .creation import trajectory_of
 from .desk import Desk, Resources, bullet_lessons
 from .retrieve_experience import recall_lessons
 from .toolbox.registry import keep_builtins
@@ -143,23 +144,7 @@ async def _create(
         "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
     }
     end = await creation.ainvoke(start, context=desk.context)
-    trajectory = {
-        "need": need,
-        "signature": end["signature"],
-        "lessons": [lesson["id"] for lesson in end["lessons"]],
-        "web": [hit["url"] for hit in end["web"]],
-        "web_note": end["web_note"],
-        "rounds": end["round"],
-        "first_pass": end["first_pass"],
-        "drafts": end["drafts"],
-        "stated": end["stated"],
-        "properties": end["properties"],
-        "cases": len(end["cases"]),
-        "contested": end["contested"],
-        "outcome": end["outcome"],
-        "asset_id": end["tool"]["id"] if end["tool"] else "",
-        "ledger": end["ledger"],
-    }
+    trajectory = trajectory_of(end)
     return end["tool"], [trajectory], "" if end["tool"] else f"no tool was made: {end['outcome']}"
 
 

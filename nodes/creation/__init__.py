@@ -3,6 +3,7 @@
 gather_knowledge → choose_inputs ∥ write_code → check_drafts → register, or write_code again.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.graph import END, START, StateGraph
@@ -17,7 +18,7 @@ from .register import register
 from .state import CreationState
 from .write import choose_inputs, write_code
 
-__all__ = ["CreationState", "build_creation"]
+__all__ = ["CreationState", "build_creation", "trajectory_of"]
 
 
 def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, Any]":
@@ -52,3 +53,24 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
     graph.add_conditional_edges("check_drafts", after_check, ["register", "write_code", END])
     graph.add_edge("register", END)
     return graph.compile(name="create_tool")
+
+
+def trajectory_of(end: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a tool was made, or why none was: the source of tool experience."""
+    return {
+        "need": end["need"],
+        "signature": end["signature"],
+        "lessons": [lesson["id"] for lesson in end["lessons"]],
+        "web": [hit["url"] for hit in end["web"]],
+        "web_note": end["web_note"],
+        "rounds": end["round"],
+        "first_pass": end["first_pass"],
+        "drafts": end["drafts"],
+        "stated": end["stated"],
+        "properties": end["properties"],
+        "cases": len(end["cases"]),
+        "contested": end["contested"],
+        "outcome": end["outcome"],
+        "asset_id": end["tool"]["id"] if end["tool"] else "",
+        "ledger": end["ledger"],
+    }
