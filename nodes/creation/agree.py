@@ -5,6 +5,7 @@ same ones. Here values are compared, on the host, and only truly different imple
 """
 
 import ast
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +40,12 @@ def same(one: Outcome, other: Outcome) -> bool:
 
 
 def refuses(outcome: Outcome) -> bool:
-    """Whether the input was refused as agreed, by a `ValueError`."""
-    return outcome.status == "raised" and outcome.error_type == EXPECTED_ERROR
+    """Whether the input was refused as agreed, by a `ValueError` or a class derived from it."""
+    return _raised(outcome, EXPECTED_ERROR)
+
+
+def _raised(outcome: Outcome, name: str) -> bool:
+    return outcome.status == "raised" and name in {outcome.error_type, *outcome.error_bases}
 
 
 def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:
@@ -94,6 +99,48 @@ def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
     if not groups or len(groups[0]) < 2 or len(groups[0]) == second:  # noqa: PLR2004 - two make an agreement
         return Vote(args, None, 0)
     return Vote(args, groups[0][0], len(groups[0]))
+
+
+def case_of(args: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return the case that expects this outcome: a value, or that the input is refused."""
+    refused = refuses(outcome)
+    return {
+        "args": dict(args),
+        "expected": None if refused else outcome.value,
+        "raises": EXPECTED_ERROR if refused else "",
+        "tolerance": 1e-9 if _has_float(outcome.value) else 0.0,
+        "origin": "agreement",
+    }
+
+
+def _has_float(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_float, value))
+    return (
+        any(map(_has_float, value.values()))
+        if isinstance(value, dict)
+        else isinstance(value, float)
+    )
+
+
+def holds(case: Mapping[str, Any], outcome: Outcome) -> bool:
+    """Whether the outcome is what the case expects. An exception may be of a derived class."""
+    if case["raises"]:
+        return _raised(outcome, case["raises"])
+    return outcome.status == "ok" and equal(outcome.value, case["expected"], case["tolerance"])
+
+
+def describe(outcome: Outcome) -> str:
+    """Say what a call did, in words for a model or a person."""
+    match outcome.status:
+        case "ok":
+            return f"returned {json.dumps(outcome.value, ensure_ascii=False)[:500]}"
+        case "raised":
+            return f"raised {outcome.error_type}: {outcome.error[:300]}"
+        case "timeout":
+            return "ran too long and was stopped"
+        case _:
+            return f"failed: {outcome.error[:300] or outcome.status}"
 
 
 def normal_form(source: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from langgraph.runtime import Runtime
@@ -12,9 +12,9 @@ from ...errors import ModelReplyError
 from ...graph.context import Context
 from ...models.chat import Sampling
 from ...prompts.load import load_prompt
-from ...sandbox import Limits, Outcome, Problem, screen
+from ...sandbox import Limits, Outcome, Problem, Sandbox, screen
 from ..desk import Desk, Resources
-from .agree import EXPECTED_ERROR, equal, normal_form, same, vote
+from .agree import case_of, describe, holds, normal_form, refuses, same, vote
 from .document import documented
 from .inputs import TestInput
 from .state import CreationState, Draft
@@ -65,7 +65,7 @@ async def check_drafts(
         "round": turn,
         "drafts": {"all": drafts},
         "voters": [draft["role"] for draft in voters],
-        "cases": [_case(state["inputs"][n]["args"], outcome) for n, outcome in cases.items()],
+        "cases": [case_of(state["inputs"][n]["args"], outcome) for n, outcome in cases.items()],
         "contested": contested,
         "failures": _failures(drafts, lacking),
         "outcome": lacking or "created",
@@ -171,7 +171,7 @@ async def _diagnose(
     except ModelReplyError as exc:
         return None, str(exc)
     right = {"first": first, "second": second}.get(reply.right)
-    usable = right is not None and (right.status == "ok" or right.error_type == EXPECTED_ERROR)
+    usable = right is not None and (right.status == "ok" or refuses(right))
     return (right if usable else None), reply.why
 
 
@@ -238,40 +238,6 @@ def _failures(drafts: Sequence[Draft], lacking: str) -> str:
     return f"An earlier draft was not good enough:\n```python\n{last['source']}```\nIts faults:\n{problems}"
 
 
-def _case(args: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    raised = outcome.status == "raised"
-    return {
-        "args": args,
-        "expected": None if raised else outcome.value,
-        "raises": outcome.error_type if raised else "",
-        "tolerance": 1e-9 if _has_float(outcome.value) else 0.0,
-        "origin": "agreement",
-    }
-
-
-def _has_float(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(map(_has_float, value))
-    return (
-        any(map(_has_float, value.values()))
-        if isinstance(value, dict)
-        else isinstance(value, float)
-    )
-
-
-def describe(outcome: Outcome) -> str:
-    """Say what a call did, in words for a model or a person."""
-    match outcome.status:
-        case "ok":
-            return f"returned {json.dumps(outcome.value, ensure_ascii=False)[:500]}"
-        case "raised":
-            return f"raised {outcome.error_type}: {outcome.error[:300]}"
-        case "timeout":
-            return "ran too long and was stopped"
-        case _:
-            return f"failed: {outcome.error[:300] or outcome.status}"
-
-
 async def passes(
     desk: Desk, source: str, function: str, cases: Sequence[dict[str, Any]]
 ) -> list[str]:
@@ -280,7 +246,17 @@ async def passes(
     Raises:
         SandboxUnavailable: If the box cannot be started.
     """
-    box = desk.resources.sandbox
+    return await failing(desk.resources.sandbox, source, function, cases)
+
+
+async def failing(
+    box: Sandbox, source: str, function: str, cases: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Run a tool on cases, each in a box of its own; return where it fails.
+
+    Raises:
+        SandboxUnavailable: If the box cannot be started.
+    """
     outcomes = await asyncio.gather(
         *(
             box.call(source, function, case["args"], limits=TEST_LIMITS, fresh=True)
@@ -292,10 +268,3 @@ async def passes(
         for case, outcome in zip(cases, outcomes, strict=True)
         if not holds(case, outcome)
     ]
-
-
-def holds(case: dict[str, Any], outcome: Outcome) -> bool:
-    """Whether the outcome is what the case expects."""
-    if case["raises"]:
-        return outcome.status == "raised" and outcome.error_type == case["raises"]
-    return outcome.status == "ok" and equal(outcome.value, case["expected"], case["tolerance"])
