@@ -12,6 +12,8 @@ MARKER_BYTES: Final = 32
 SIZE_DIGITS: Final = 10
 HEADER_BYTES: Final = MARKER_BYTES + SIZE_DIGITS
 """Before the JSON of an answer: the marker of the call and how many bytes follow."""
+MAX_NAME_CHARS: Final = 200
+MAX_NAMES: Final = 10
 MAX_ERROR_CHARS: Final = 2_000
 MAX_TRACEBACK_CHARS: Final = 4_000
 MAX_DEPTH: Final = 100
@@ -59,7 +61,8 @@ def read_document(document: bytes, *, marker: str, limits: Limits, code: int) ->
         return Outcome(status="bad_result", error=f"The result is not strict JSON: {exc}"[:300])
     return Outcome(
         status=status,
-        error_type=_text(answer, "error_type", 200),
+        error_type=_text(answer, "error_type", MAX_NAME_CHARS),
+        error_bases=_names(answer.get("error_bases")),
         error=_text(answer, "error", MAX_ERROR_CHARS),
         traceback=_text(answer, "traceback", MAX_TRACEBACK_CHARS),
     )
@@ -127,6 +130,11 @@ def _check(value: Any) -> None:
 def _text(answer: dict[str, Any], key: str, limit: int) -> str:
     text = answer.get(key, "")
     return clean(text, limit) if isinstance(text, str) else ""
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    found = value if isinstance(value, list) else []
+    return tuple(clean(one, MAX_NAME_CHARS) for one in found[:MAX_NAMES] if isinstance(one, str))
 
 
 def clean(text: str, limit: int) -> str:

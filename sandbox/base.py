@@ -71,6 +71,8 @@ class Outcome:
     value: JsonValue = None
     error_type: str = ""
     """Name of the exception's class, with `raised`."""
+    error_bases: tuple[str, ...] = ()
+    """Names of the built-in exceptions that this class derives from, the nearest first."""
     error: str = ""
     """The exception's text, or what went wrong; at most 2,000 characters."""
     traceback: str = ""

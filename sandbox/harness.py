@@ -35,7 +35,7 @@ CHUNK_BYTES = 1 << 20
 LENGTH_BYTES = 8
 MAX_DEPTH = 100
 """Lists and dicts inside one another; deeper results break readers further on."""
-MAX_FRAMES, MAX_EXIT_CODE = 20, 255
+MAX_FRAMES, MAX_BASES, MAX_EXIT_CODE = 20, 10, 255
 
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 BPF_STEP_BYTES = 8
@@ -248,9 +248,11 @@ def describe(exc: BaseException, source: str) -> dict[str, Any]:
     if len(frames) > MAX_FRAMES:
         half = MAX_FRAMES // 2
         frames[half:-half] = [f"... {len(frames) - MAX_FRAMES} more frames"]
+    bases = [kind.__name__ for kind in type(exc).__mro__[1:] if kind.__module__ == "builtins"]
     return {
         "status": "raised",
         "error_type": type(exc).__name__,
+        "error_bases": bases[:MAX_BASES],
         "error": text[:2000],
         "traceback": "\n".join(frames),
     }

@@ -39,8 +39,12 @@ def same(one: Outcome, other: Outcome) -> bool:
 
 
 def refuses(outcome: Outcome) -> bool:
-    """Whether the input was refused as agreed, by a `ValueError`."""
-    return outcome.status == "raised" and outcome.error_type == EXPECTED_ERROR
+    """Whether the input was refused as agreed, by a `ValueError` or a class derived from it."""
+    return _raised(outcome, EXPECTED_ERROR)
+
+
+def _raised(outcome: Outcome, name: str) -> bool:
+    return outcome.status == "raised" and name in {outcome.error_type, *outcome.error_bases}
 
 
 def equal(one: Any, other: Any, tolerance: float = ABSOLUTE) -> bool:
@@ -73,13 +77,6 @@ def _close(one: float, other: float, tolerance: float) -> bool:
         return False
 
 
-def holds(case: Mapping[str, Any], outcome: Outcome) -> bool:
-    """Whether the outcome is what a case with a known result expects."""
-    if case["raises"]:
-        return outcome.status == "raised" and outcome.error_type == case["raises"]
-    return outcome.status == "ok" and equal(outcome.value, case["expected"], case["tolerance"])
-
-
 def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
     """Return what at least two implementations, and more than agree on anything else, make of one input.
 
@@ -101,6 +98,13 @@ def vote(args: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Vote:
     if not groups or len(groups[0]) < 2 or len(groups[0]) == second:  # noqa: PLR2004 - two make an agreement
         return Vote(args, None, 0)
     return Vote(args, groups[0][0], len(groups[0]))
+
+
+def holds(case: Mapping[str, Any], outcome: Outcome) -> bool:
+    """Whether the outcome is what the case expects. An exception may be of a derived class."""
+    if case["raises"]:
+        return _raised(outcome, case["raises"])
+    return outcome.status == "ok" and equal(outcome.value, case["expected"], case["tolerance"])
 
 
 def normal_form(source: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...sandbox import Limits, Outcome, Sandbox
-from .agree import holds
+from .agree import EXPECTED_ERROR, holds, refuses
 from .properties import PROPERTIES
 
 TEST_LIMITS: Final = Limits(wall_s=5.0, cpu_s=4)
@@ -18,11 +18,11 @@ Call = Callable[[Mapping[str, Any]], Awaitable[Outcome]]
 
 def case_of(args: Mapping[str, Any], outcome: Outcome, origin: str) -> dict[str, Any]:
     """Return the case that expects this outcome."""
-    raised = outcome.status == "raised"
+    refused = refuses(outcome)
     return {
         "args": dict(args),
-        "expected": None if raised else outcome.value,
-        "raises": outcome.error_type if raised else "",
+        "expected": None if refused else outcome.value,
+        "raises": EXPECTED_ERROR if refused else "",
         "property": "",
         "tolerance": FLOAT_TOLERANCE if _has_float(outcome.value) else 0.0,
         "origin": origin,

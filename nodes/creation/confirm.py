@@ -13,7 +13,7 @@ from ...models.chat import Sampling
 from ...prompts.load import load_prompt
 from ...sandbox import Outcome, Sandbox
 from ..desk import Desk
-from .agree import EXPECTED_ERROR, same, vote
+from .agree import refuses, same, vote
 from .cases import TEST_LIMITS, case_of, describe, try_case
 from .inputs import TestInput
 from .state import CreationState, Draft
@@ -118,7 +118,7 @@ async def diagnose(
     except ModelReplyError as exc:
         return None, str(exc)
     right = {"first": first, "second": second}.get(reply.right)
-    usable = right is not None and (right.status == "ok" or right.error_type == EXPECTED_ERROR)
+    usable = right is not None and (right.status == "ok" or refuses(right))
     return (right if usable else None), reply.why
 
 

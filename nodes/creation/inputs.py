@@ -1,4 +1,4 @@
-"""Test inputs: those the model chose, and more made from them, which cost no tokens."""
+"""Test inputs: those the model chose, and more made from them and from the schema, which cost no tokens."""
 
 import itertools
 import json
@@ -11,6 +11,12 @@ from typing_extensions import TypedDict
 GENERATED: Final = 6
 """Inputs made from the model's."""
 _TRIES: Final = 60
+_DRAWN: Final = 4
+"""Tries for each input to be generated; many are repeats."""
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "integer": (int,), "number": (int, float), "string": (str,), "boolean": (bool,), "array": (list,),
+    "object": (dict,), "null": (type(None),),
+}  # fmt: skip
 
 
 class TestInput(TypedDict):
@@ -45,6 +51,56 @@ def vary(inputs: Sequence[TestInput], limit: int = GENERATED) -> list[TestInput]
         if len(made) == limit:
             break
     return made
+
+
+def generate(inputs: Sequence[TestInput], schema: Mapping[str, Any], limit: int) -> list[TestInput]:
+    """Return new inputs near the valid ones, or, where there are none, plain ones that the schema allows.
+
+    The same inputs and schema give the same, and each fits the schema. It takes some tenths of a second of
+    computing, and at its first use the reading of hypothesis: call it in a thread.
+    """
+    from .drawing import examples  # noqa: PLC0415 - hypothesis takes long to import
+    from .near import near  # noqa: PLC0415
+    from .plain import plain, with_choices  # noqa: PLC0415
+
+    valid = [item["args"] for item in inputs if item["kind"] != "invalid"]
+    known = [args for args in valid if fits(args, schema)]
+    strategy = with_choices(near(known), known, schema) if known else plain(schema)
+    seen = {_key(item["args"]) for item in inputs}
+    made: list[TestInput] = []
+    for args in examples(strategy, _DRAWN * limit):
+        if _key(args) not in seen and fits(args, schema):
+            seen.add(_key(args))
+            made.append({"kind": "generated", "args": args})
+    return made[:limit]
+
+
+def fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether a JSON value is what a schema of ours allows (`sandbox.signature` writes them)."""
+    if "anyOf" in schema:
+        return any(fits(value, choice) for choice in schema["anyOf"])
+    if "enum" in schema and not any(
+        value == one and type(value) is type(one) for one in schema["enum"]
+    ):
+        return False
+    kinds = _TYPES.get(schema.get("type", ""))
+    if kinds and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+        return False
+    if isinstance(value, list):
+        items, least, most = (schema.get(key) for key in ("items", "minItems", "maxItems"))
+        sized = (least or 0) <= len(value) and (most is None or len(value) <= most)
+        return sized and all(fits(item, items or {}) for item in value)
+    return not isinstance(value, dict) or _fits_object(value, schema)
+
+
+def _fits_object(value: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
+    properties, rest = schema.get("properties", {}), schema.get("additionalProperties", True)
+    if not set(schema.get("required", ())) <= value.keys():
+        return False
+    if rest is False and not value.keys() <= properties.keys():
+        return False
+    others = rest if isinstance(rest, dict) else {}
+    return all(fits(one, properties.get(name, others)) for name, one in value.items())
 
 
 def fitting(args: Iterable[Mapping[str, Any]], schema: Mapping[str, Any]) -> list[dict[str, Any]]:
