@@ -87,9 +87,9 @@ class Forms:
         alias = self._known.alias(node)
         if alias is not None:
             return self._of_alias(*alias)
+        if own := self._known.own(node):
+            return ["record", own] if self.record(own) is not None else ANY
         name = self._known.name(node)
-        if name in self._known.classes:
-            return ["record", name] if self.record(name) is not None else ANY
         if name in TUPLES:
             return ["row", ANY]
         if name in ARRAYS:
@@ -109,6 +109,8 @@ class Forms:
             self._open.pop()
 
     def _of_generic(self, base: ast.expr, parts: list[ast.expr]) -> Form:  # noqa: PLR0911 - a table
+        if self._known.own(base):
+            return self._of_name(base)
         name = self._known.name(base)
         if not parts:  # `tuple[()]`; nothing else has no parts
             return ["tuple"] if name in TUPLES else ANY
@@ -127,7 +129,7 @@ class Forms:
         if name in OBJECTS:
             key, value = self.form(parts[0]), self.form(parts[-1])
             return "object" if value == ANY and key not in CONVERTED else ["dict", key, value]
-        return ["record", name] if self.record(name) is not None else ANY
+        return ANY
 
     def _union(self, parts: Iterable[ast.expr]) -> Form:
         options: list[JsonValue] = []

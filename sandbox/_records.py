@@ -64,14 +64,18 @@ class Known:
                 self._aliases[alias[0]] = (statement.lineno, alias[1])
 
     def name(self, node: ast.expr) -> str:
-        """Return what a name in the source is called where it comes from; empty where that is unknown."""
+        """Return what an imported or built-in name is called where it comes from; empty for another."""
         if isinstance(node, ast.Attribute):
             base = ast.unparse(node.value)
             module = self._modules.get(base)
             return node.attr if module is None or module in TYPING else ""
-        if not isinstance(node, ast.Name) or node.id in self._modules:
+        if not isinstance(node, ast.Name) or node.id in self._modules or node.id in self.classes:
             return ""
-        return node.id if node.id in self.classes else self._members.get(node.id, node.id)
+        return self._members.get(node.id, node.id)
+
+    def own(self, node: ast.expr) -> str:
+        """Return the name of the module's own class that a name stands for; empty if it is none."""
+        return node.id if isinstance(node, ast.Name) and node.id in self.classes else ""
 
     def alias(self, node: ast.expr) -> tuple[str, ast.expr] | None:
         """Return name and type of an alias such as `Point = tuple[int, int]`."""
@@ -111,7 +115,7 @@ def _ancestry(known: Known, name: str) -> list[ast.ClassDef]:
         node = known.classes.get(waiting.pop())
         if node is not None and node.name not in found:
             found[node.name] = node
-            waiting += [known.name(_bare(base)) for base in node.bases]
+            waiting += [known.own(_bare(base)) for base in node.bases]
     return [*reversed(found.values())]
 
 
