@@ -114,6 +114,7 @@ class Box:
             "ahead": ahead,
             "filter": self._launch.bpf.hex(),
             "packages": self._launch.packages,
+            "plan": request.plan,
         }
         try:
             self._send(b"L", json.dumps(body).encode(), [])

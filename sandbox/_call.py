@@ -83,7 +83,7 @@ class Call:
         """Return what a box must have been made for, empty for a fresh one. Looks at the files."""
         if self.fresh:
             return ""
-        mark = self.packages.mark if self.packages else ""
+        mark = (self.packages.mark if self.packages else "") + self.request.plan
         return key_of(self.request.source, self.request.limits, self.files, mark)
 
     def hold(self, box: Box) -> bool:

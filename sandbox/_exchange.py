@@ -27,6 +27,8 @@ class Request:
     limits: Limits
     fetcher: Fetcher | None = None
     """What it may fetch; `None` for nothing."""
+    plan: str = ""
+    """How the box converts arguments and result, a JSON object; empty for not at all."""
 
     def rlimits(self, *, in_box: bool) -> dict[str, int]:
         """Return what the kernel is to hold the call to."""

@@ -16,6 +16,7 @@ WORLD_READABLE: Final = 0o004
 BOOTSTRAP: Final = Path(__file__).with_name("bootstrap.py")
 HARNESS: Final = Path(__file__).with_name("harness.py")
 COURIER: Final = Path(__file__).with_name("courier.py")
+CONVERSION: Final = Path(__file__).with_name("conversion.py")
 INSIDE: Final = "/box"
 PYTHON_OPTIONS: Final = ("-E", "-s", "-S", "-B")
 """Like -I, but the folder of the script is on the path until the script takes it off."""
@@ -54,7 +55,7 @@ def options(
         words += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108
         words += _system()  # after /tmp: the interpreter may be below it
         words += ["--perms", "0755", "--dir", INSIDE]
-        for ours in (BOOTSTRAP, HARNESS, COURIER):
+        for ours in (BOOTSTRAP, HARNESS, COURIER, CONVERSION):
             words += _copied(ours, f"{INSIDE}/{ours.name}", descriptors)
         if packages is not None:
             words += ["--ro-bind", str(packages), PACKAGES]

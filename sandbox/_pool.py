@@ -16,6 +16,7 @@ from ._answer import encode_args
 from ._box import Box, Launch
 from ._call import Call
 from ._exchange import Request
+from ._plan import plan_of
 from ._shelf import Shelf
 from .base import Isolation, Limits, Outcome, Packages, Report
 from .fetching import Fetcher
@@ -163,7 +164,12 @@ class PooledSandbox(ABC):
             return Outcome(status="no_packages", error=f"{exc}"[:2000], isolation=self.isolation)
         call = Call(
             request=Request(
-                source=source, function=function, args=plain, limits=limits, fetcher=fetcher
+                source=source,
+                function=function,
+                args=plain,
+                limits=limits,
+                fetcher=fetcher,
+                plan=plan_of(source, function),
             ),
             launch=self._launch,
             files=dict(files or {}),

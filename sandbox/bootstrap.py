@@ -1,7 +1,7 @@
 """What runs inside the box as its process 1: the zygote, which loads a tool and forks per call.
 
 Started as `python -E -s -S -B bootstrap.py CONTROL_FD MODE`; never imported by the program. Beside
-it lies `harness.py`, which the children run; else only the standard library is there.
+it lie `harness.py`, which the children run, and what that may need; else only the standard library is there.
 
 The zygote holds the control socket. It compiles the tool and imports what the tool imports of the
 standard library, and never runs a line of it. It does not see arguments or results either: each
@@ -27,10 +27,12 @@ TYPE_CHECKING = False  # without `typing`, which would be an eighth of the box's
 if TYPE_CHECKING:
     from typing import Any
 
+    from .conversion import Conversion
     from .harness import TOOL_FILE, Tool, become_tool
 else:
     from harness import TOOL_FILE, Tool, become_tool
-sys.path.pop(0)  # this folder: a tool imports from the standard library alone
+HERE = sys.path.pop(0)
+"""This folder, off the path: a tool imports from the standard library alone."""
 
 MODES = ("drop", "keep", "unsafe")
 """`drop`: root outside, give up uid and capabilities. `keep`: bwrap did. `unsafe`: no box."""
@@ -126,6 +128,8 @@ class Zygote:
     def load(self, request: dict[str, Any]) -> dict[str, int]:
         """Take a tool; if it is to be called often, get ready for it. Says the bytes it takes."""
         self.tool = Tool(request["source"], bytes.fromhex(request["filter"]), request["limits"])
+        if request["plan"]:
+            self.tool.conversion = conversion(json.loads(request["plan"]))
         if request["ahead"] and self.compiles():
             # Not the module's body: what it does at import belongs to each call, as does its time.
             self.tool.code = self.tool.compile()
@@ -196,6 +200,17 @@ class Zygote:
         finally:
             if pidfd is not None:
                 os.close(pidfd)
+
+
+def conversion(plan: dict[str, Any]) -> Conversion:
+    """Load our own module that converts; most tools need none, and pay for none."""
+    if not TYPE_CHECKING:
+        sys.path.insert(0, HERE)
+        try:
+            from conversion import Conversion  # noqa: PLC0415
+        finally:
+            sys.path.remove(HERE)
+    return Conversion(plan)
 
 
 def look(place: str) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, NoReturn
 
+    from .conversion import Conversion
     from .courier import Courier
 else:
     from courier import Courier
@@ -69,6 +70,8 @@ class Tool:
         """Set once it is known to compile; else each child compiles, and tells what is wrong."""
         self.ahead: list[tuple[str, list[str]]] = []
         """Modules of packages that a child imports while it waits, with the names taken of each."""
+        self.conversion: Conversion | None = None
+        """Where its annotations name what JSON does not have."""
         self._bpf = bpf
 
     def lock(self) -> None:
@@ -137,13 +140,8 @@ def take_places(fds: list[int]) -> tuple[Any, Any]:
     request, result, out, err = (os.dup(fd) for fd in fds)  # out of one another's way
     # A null device of its own: flags set on a shared one would reach the next call.
     null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in (
-        (null, 0),
-        (out, 1),
-        (err, 2),
-        (result, RESULT_FD),
-        (request, REQUEST_FD),
-    ):
+    places = {0: null, 1: out, 2: err, RESULT_FD: result, REQUEST_FD: request}
+    for target, source in places.items():
         os.dup2(source, target)
     os.closerange(REQUEST_FD + 1, 256)
     os.chdir("/tmp")  # noqa: S108 - the box's own
@@ -221,7 +219,8 @@ def run(tool: Tool, function: str, args: dict[str, Any], given: dict[str, Any]) 
             names = [n for n, v in module.__dict__.items() if callable(v) and not n.startswith("_")]
             error = f"The module has no function {function!r}; it has {', '.join(names) or 'none'}."
             return {"status": "no_function", "error": error}
-        value = target(**args)
+        convert = tool.conversion
+        value = convert.call(target, args, module.__dict__) if convert else target(**args)
         problem = json_problem(value, "the result", 0)
     except SystemExit:
         raise

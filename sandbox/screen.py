@@ -18,13 +18,15 @@ from ._allowance import (
     PURE,
     PURE_SUBMODULES,
 )
+from ._forms import Forms
+from ._public import public
 from .base import Problem
 from .header import read_header
 
 MAX_SOURCE_BYTES: Final = 64 << 10
+MAX_NESTING: Final = 200
+"""Statements and expressions inside one another, and links of a chain; more breaks what reads it further on."""
 SMART: Final = "“”‘’„‚«»"  # noqa: RUF001 - the very characters
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def normalise(source: str) -> str:
@@ -82,20 +84,19 @@ def screen(
         tree = parse(source)
     except SyntaxError as exc:
         return [_syntax_problem(source, exc)]
+    if line := _too_deep(tree):
+        reason = (
+            f"The code is nested more than {MAX_NESTING} deep; write it with loops, data or steps."
+        )
+        return [Problem(line, reason)]
     problems = [
         *read_header(source, packages).problems,
-        *_public(tree, function),
+        *public(tree, function, Forms(tree)),
         *_effects(tree),
         *_imports(tree, {*permissions}, {name.replace("-", "_").lower() for name in dependencies}),
         *_uses(tree, {*permissions}),
     ]
     return sorted(set(problems))
-
-
-def public_functions(tree: ast.Module) -> list[Function]:
-    """Return the top-level functions whose names do not start with an underscore."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [n for n in tree.body if isinstance(n, kinds) and not n.name.startswith("_")]
 
 
 def _syntax_problem(source: str, exc: SyntaxError) -> Problem:
@@ -109,67 +110,16 @@ def _syntax_problem(source: str, exc: SyntaxError) -> Problem:
     return Problem(line, f"Syntax error: {exc.msg}.")
 
 
-def _public(tree: ast.Module, wanted: str | None) -> Iterator[Problem]:
-    """Exactly one public function, of the right name and form, and no public class."""
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            reason = (
-                f"The class {node.name!r} is public; a tool is one function: call it _{node.name}."
-            )
-            yield Problem(node.lineno, reason)
-    functions = public_functions(tree)
-    chosen = [f for f in functions if f.name == wanted] if wanted else functions[:1]
-    if not chosen:
-        have = ", ".join(repr(f.name) for f in functions)
-        need = f"named {wanted!r}" if wanted else "without a leading underscore"
-        tail = f"; it has {have}" if have else ""
-        yield Problem(1, f"There is no top-level function {need}{tail}.")
-        return
-    for extra in functions:
-        if extra is not chosen[-1]:
-            name = extra.name
-            reason = (
-                f"{name!r} is defined twice."
-                if name == chosen[-1].name
-                else f"{name!r} is a second public function; call it _{name}."
-            )
-            yield Problem(extra.lineno, reason)
-    yield from _form(chosen[-1])
-
-
-def _form(function: Function) -> Iterator[Problem]:
-    """A plain function with a docstring, annotations, and named parameters only."""
-    line, name = function.lineno, function.name
-    if isinstance(function, ast.AsyncFunctionDef):
-        yield Problem(line, f"{name!r} is async; write a plain `def`.")
-    if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own_nodes(function)):
-        yield Problem(line, f"{name!r} is a generator; return a list.")
-    if not (ast.get_docstring(function) or "").strip():
-        yield Problem(
-            line, f"{name!r} has no docstring; say what it does and what each argument is."
-        )
-    given = function.args
-    for star, arg in (("*", given.vararg), ("**", given.kwarg)):
-        if arg:
-            yield Problem(arg.lineno, f"{star}{arg.arg} is not allowed; name each parameter.")
-    for arg in given.posonlyargs:
-        yield Problem(arg.lineno, f"{arg.arg!r} is positional-only; arguments are passed by name.")
-    for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs):
-        if arg.annotation is None:
-            yield Problem(arg.lineno, f"The parameter {arg.arg!r} has no type annotation.")
-    if function.returns is None:
-        yield Problem(line, f"{name!r} has no annotation of what it returns.")
-
-
-def _own_nodes(function: Function) -> Iterator[ast.AST]:
-    """Walk a function's body without the functions and classes defined in it."""
-    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    waiting: list[ast.AST] = [*function.body]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, inner):
-            waiting += ast.iter_child_nodes(node)
+def _too_deep(tree: ast.Module) -> int:
+    """Return a line where the code is nested too deeply; 0 if it is nowhere."""
+    level: list[tuple[int, ast.AST]] = [(1, tree)]
+    for _ in range(MAX_NESTING):
+        level = [
+            (getattr(node, "lineno", line), node)
+            for line, parent in level
+            for node in ast.iter_child_nodes(parent)
+        ]
+    return level[0][0] if level else 0
 
 
 def _effects(tree: ast.Module) -> Iterator[Problem]:
@@ -190,6 +140,11 @@ def _effects(tree: ast.Module) -> Iterator[Problem]:
             yield Problem(
                 node.lineno, f"Remove {what} at the top level; move it into the function."
             )
+    for outer in (one for one in tree.body if isinstance(one, ast.ClassDef)):
+        for node in outer.body:
+            if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+                reason = f"Remove an expression in the class {outer.name!r}; it runs at import."
+                yield Problem(node.lineno, reason)
 
 
 def _imports(tree: ast.Module, permissions: set[str], dependencies: set[str]) -> Iterator[Problem]:

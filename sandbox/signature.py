@@ -3,49 +3,55 @@
 import ast
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from .screen import Function, parse, public_functions
+from ._forms import ARRAYS as LISTS
+from ._forms import OBJECTS, SCALARS, TUPLES, Form, Forms, trouble
+from ._public import Function, public_functions
+from .screen import parse
 
 Schema: TypeAlias = dict[str, JsonValue]
 
-SCALARS: Final = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
-ARRAYS: Final = frozenset({"list", "List", "Sequence", "Iterable", "Collection", "tuple", "Tuple"})
-OBJECTS: Final = frozenset({"dict", "Dict", "Mapping", "MutableMapping"})
-SECTION: Final = re.compile(r"^(Args|Arguments|Parameters):\s*$")
+PLAIN: Final[dict[str, Schema]] = {
+    **{name: {"type": name} for name in ("null", "boolean", "integer", "number")},
+    **{name: {"type": name} for name in ("string", "array", "object")},
+    "date": {"type": "string", "format": "date"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "time": {"type": "string", "format": "time"},
+}
+ARGUMENTS: Final = re.compile(r"^(Args|Arguments|Parameters):\s*$")
+FIELDS: Final = re.compile(r"^(Attributes|Fields|Args|Arguments):\s*$")
+RETURNS: Final = re.compile(r"^Returns?:\s*$")
 ENTRY: Final = re.compile(r"^(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 HEADING: Final = re.compile(r"^\S.*$")
+TYPE_WORDS: Final = frozenset({*SCALARS, *LISTS, *OBJECTS, *TUPLES})
 
 
 def signature_schema(source: str, function: str) -> Schema:
     """Return the JSON schema of the function's arguments, described as in its docstring.
 
-    An annotation that JSON schema cannot express becomes `{}`, which allows anything.
+    An annotation that JSON schema cannot express becomes `{}`, which allows anything. TypedDicts,
+    dataclasses and Enums of the module are written out where they are used.
 
     Raises:
-        ValueError: If the source is not Python or has no such function.
+        ValueError: If the source is not Python, has no such function, or its types have no finite schema.
     """
-    node = _find(source, function)
-    described = _descriptions(ast.get_docstring(node) or "")
-    args = node.args
-    positional = [*args.posonlyargs, *args.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
-    pairs = [
-        *zip(positional, [*defaults, *args.defaults], strict=True),
-        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-    ]
+    node, forms = _find(source, function)
+    described = _section(ast.get_docstring(node) or "", ARGUMENTS)
     properties: dict[str, JsonValue] = {}
     required: list[JsonValue] = []
-    for arg, default in pairs:
-        schema = _schema(arg.annotation)
+    pairs = _parameters(node)
+    schemas = _write(forms, [arg.annotation for arg, _ in pairs])
+    for (arg, default), schema in zip(pairs, schemas, strict=True):
         if text := described.get(arg.arg):
             schema["description"] = text
         if default is None:
             required.append(arg.arg)
         else:
-            schema |= _default(default)
+            schema.update(_default(default))
         properties[arg.arg] = schema
     return {
         "type": "object",
@@ -56,12 +62,18 @@ def signature_schema(source: str, function: str) -> Schema:
 
 
 def output_schema(source: str, function: str) -> Schema:
-    """Return the JSON schema of what the function returns; `{}` where nothing is known.
+    """Return the JSON schema of what the function returns, described as in its docstring.
+
+    Only a description, or nothing at all, where the type is not known.
 
     Raises:
-        ValueError: If the source is not Python or has no such function.
+        ValueError: As for `signature_schema`.
     """
-    return _schema(_find(source, function).returns)
+    node, forms = _find(source, function)
+    [schema] = _write(forms, [node.returns])
+    if text := _returned(ast.get_docstring(node) or "", node.returns):
+        schema["description"] = text
+    return schema
 
 
 def docstring_summary(source: str, function: str) -> str:
@@ -70,104 +82,111 @@ def docstring_summary(source: str, function: str) -> str:
     Raises:
         ValueError: If the source is not Python or has no such function.
     """
-    text = ast.get_docstring(_find(source, function)) or ""
+    text = ast.get_docstring(_find(source, function)[0]) or ""
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
-def _find(source: str, function: str) -> Function:
+def _find(source: str, function: str) -> tuple[Function, Forms]:
     try:
-        found = [f for f in public_functions(parse(source)) if f.name == function]
+        tree = parse(source)
     except SyntaxError as exc:
         raise ValueError(f"The source of {function!r} is not Python: {exc}") from exc
+    found = [one for one in public_functions(tree) if one.name == function]
     if not found:
         raise ValueError(f"The source has no public function {function!r}.")
-    return found[-1]
+    return found[-1], Forms(tree)
 
 
-def _schema(node: ast.expr | None) -> Schema:
-    """Translate an annotation; what is not known allows anything."""
-    if isinstance(node, ast.Constant):
-        return _of_constant(node)
-    if isinstance(node, ast.Name | ast.Attribute):
-        return _of_name(_last_name(node))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _any_of([node.left, node.right])
-    if isinstance(node, ast.Subscript):
-        inner = node.slice
-        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-        return _of_generic(_last_name(node.value), parts)
-    return {}
+def _parameters(node: Function) -> list[tuple[ast.arg, ast.expr | None]]:
+    """Return the parameters, each with its default."""
+    positional = [*node.args.posonlyargs, *node.args.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(node.args.defaults))
+    return [
+        *zip(positional, [*defaults, *node.args.defaults], strict=True),
+        *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+    ]
 
 
-def _of_constant(node: ast.Constant) -> Schema:
-    if node.value is None:
-        return {"type": "null"}
-    if isinstance(node.value, str):  # an annotation in quotes
-        try:
-            return _schema(ast.parse(node.value, mode="eval").body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+def _write(forms: Forms, annotations: Sequence[ast.expr | None]) -> list[Schema]:
+    try:
+        meant: list[Form] = [forms.form(one) for one in annotations]
+        if found := trouble(forms, meant):
+            raise ValueError(found[1])
+        return [_Writer(forms).schema(form) for form in meant]
+    except RecursionError as exc:
+        raise ValueError("The types are nested too deeply.") from exc
+
+
+class _Writer:
+    """Writes forms as JSON schema, the records in them in full."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+
+    def schema(self, form: JsonValue) -> Schema:  # noqa: PLR0911 - a table
+        """Return the schema of a form; `{}`, which allows anything, where none can say it."""
+        if isinstance(form, str):
+            return dict(PLAIN.get(form, {}))
+        match form:
+            case ["list" | "row", item]:
+                items = self.schema(item)
+                return {"type": "array", "items": items} if items else {"type": "array"}
+            case ["dict", _, value]:
+                values = self.schema(value)
+                extra: Schema = {"additionalProperties": values} if values else {}
+                return {"type": "object", **extra}
+            case ["tuple", *parts]:
+                return self._tuple(parts)
+            case ["union", *parts]:
+                return _any_of([self.schema(part) for part in parts])
+            case ["literal", *values]:
+                return _enum(values)
+            case ["record", str(name)]:
+                return self._record(name)
+        return {}
+
+    def _tuple(self, parts: list[JsonValue]) -> Schema:
+        """A tuple is an array: of one kind, or of a fixed length. Providers want `items` either way."""
+        kinds = [self.schema(part) for part in parts]
+        items: Schema = kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else {}
+        if not items and kinds and all(kinds):
+            items = {"anyOf": list(kinds)}
+        return {"type": "array", "items": items, "minItems": len(parts), "maxItems": len(parts)}
+
+    def _record(self, name: str) -> Schema:
+        record = self._forms.record(name)
+        if record is None:
             return {}
-    return {}
+        if record.kind == "enum":
+            return _enum(record.values or [])
+        described = _section(ast.get_docstring(record.node) or "", FIELDS)
+        properties: dict[str, JsonValue] = {}
+        for field, form in self._forms.fields(record).items():
+            schema = self.schema(form)
+            if text := described.get(field):
+                schema["description"] = text
+            if (default := record.fields[field].default) is not None:
+                schema |= _default(default)
+            properties[field] = schema
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": [name for name, field in record.fields.items() if field.required],
+            "additionalProperties": False,
+        }
 
 
-def _of_name(name: str) -> Schema:
-    if name in SCALARS:
-        return {"type": SCALARS[name]}
-    if name in ARRAYS:
-        return {"type": "array"}
-    return {"type": "object"} if name in OBJECTS else {}
-
-
-def _of_generic(name: str, parts: list[ast.expr]) -> Schema:  # noqa: PLR0911 - a table
-    if name == "Optional":
-        return _any_of([*parts, ast.Constant(None)])
-    if name == "Union":
-        return _any_of(parts)
-    if name in {"Annotated", "Final"}:
-        return _schema(parts[0])
-    if name == "Literal":
-        return _literal(parts)
-    if name in {"tuple", "Tuple"}:
-        return _tuple(parts)
-    if name in ARRAYS:
-        items = _schema(parts[0])
-        return {"type": "array", "items": items} if items else {"type": "array"}
-    if name in OBJECTS:
-        values = _schema(parts[-1])
-        return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
-    return {}
-
-
-def _literal(parts: list[ast.expr]) -> Schema:
-    values: list[JsonValue] = []
-    for part in parts:
-        try:
-            value = ast.literal_eval(part)
-        except ValueError:
-            return {}
-        if not isinstance(value, str | int | None):
-            return {}
-        values.append(value)
+def _enum(values: Sequence[JsonValue]) -> Schema:
+    if not values:
+        return {}
     kinds = {type(value) for value in values}
     named = SCALARS.get(kinds.pop().__name__) if len(kinds) == 1 else None
-    return {"type": named, "enum": values} if named else {"enum": values}
+    return {"type": named, "enum": [*values]} if named else {"enum": [*values]}
 
 
-def _tuple(parts: list[ast.expr]) -> Schema:
-    """A tuple is an array: of one kind, or of a fixed length. Providers want `items` either way."""
-    if isinstance(parts[-1], ast.Constant) and parts[-1].value is Ellipsis:
-        return _of_generic("list", parts[:1])
-    kinds = [_schema(part) for part in parts]
-    items: Schema = kinds[0] if all(kind == kinds[0] for kind in kinds) else {}
-    if not items and all(kinds):
-        items = {"anyOf": list(kinds)}
-    return {"type": "array", "items": items, "minItems": len(parts), "maxItems": len(parts)}
-
-
-def _any_of(parts: list[ast.expr]) -> Schema:
+def _any_of(parts: Sequence[Schema]) -> Schema:
     schemas: list[Schema] = []
-    for part in parts:
-        schema = _schema(part)
+    for schema in parts:
         if not schema:
             return {}
         choices = schema["anyOf"] if set(schema) == {"anyOf"} else [schema]
@@ -175,12 +194,6 @@ def _any_of(parts: list[ast.expr]) -> Schema:
             if isinstance(choice, dict) and choice not in schemas:
                 schemas.append(choice)
     return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
-
-
-def _last_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _default(node: ast.expr) -> Schema:
@@ -194,16 +207,11 @@ def _default(node: ast.expr) -> Schema:
     return {"default": value} if plain or finite else {}
 
 
-def _descriptions(docstring: str) -> dict[str, str]:
-    """Read the `Args:` section of a Google docstring."""
+def _section(docstring: str, heading: re.Pattern[str]) -> dict[str, str]:
+    """Read what a section of a Google docstring says of each name."""
     found: dict[str, str] = {}
-    inside, indent, name = False, 0, ""
-    for line in inspect.cleandoc(docstring).splitlines():
-        if HEADING.match(line):
-            inside, name = bool(SECTION.match(line)), ""
-            continue
-        if not inside or not line.strip():
-            continue
+    indent, name = 0, ""
+    for line in _lines(docstring, heading):
         depth = len(line) - len(line.lstrip())
         entry = ENTRY.match(line)
         if entry and (not found or depth <= indent):
@@ -212,3 +220,25 @@ def _descriptions(docstring: str) -> dict[str, str]:
         elif name:
             found[name] = f"{found[name]} {line.strip()}".strip()
     return {key: text for key, text in found.items() if text}
+
+
+def _returned(docstring: str, annotation: ast.expr | None) -> str:
+    """Read the `Returns:` section; a type in front, which the annotation says already, is left out."""
+    text = " ".join(line.strip() for line in _lines(docstring, RETURNS))
+    kind, colon, rest = text.partition(": ")
+    written = ast.unparse(annotation) if annotation is not None else ""
+    if colon and (kind.strip() == written or kind.strip() in TYPE_WORDS):
+        return rest.strip()
+    return text
+
+
+def _lines(docstring: str, heading: re.Pattern[str]) -> list[str]:
+    """Return the lines of a section, without empty ones."""
+    found: list[str] = []
+    inside = False
+    for line in inspect.cleandoc(docstring).splitlines():
+        if HEADING.match(line):
+            inside = bool(heading.match(line))
+        elif inside and line.strip():
+            found.append(line)
+    return found

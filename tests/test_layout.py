@@ -31,7 +31,10 @@ LAYERS: Final = (
 SHARED: Final = ("graph.state", "graph.context")
 """What nodes may import of the graph."""
 
-BOXED: Final = ("sandbox.bootstrap", "sandbox.harness", "sandbox.courier", "nodes.toolbox.readers.")
+BOXED: Final = (
+    *("sandbox.bootstrap", "sandbox.harness", "sandbox.courier", "sandbox.conversion"),
+    "nodes.toolbox.readers.",
+)
 """Run inside a box only, where they lie side by side under bare names."""
 
 

@@ -108,7 +108,7 @@ def holds(case: Mapping[str, Any], outcome: Outcome) -> bool:
 
 
 def normal_form(source: str) -> str:
-    """Return the source without docstrings, annotations, comments, layout and own names.
+    """Return the source without docstrings, annotations, comments, layout, own names and ways to import.
 
     Two drafts with the same normal form are one opinion, not two.
 
@@ -126,6 +126,16 @@ class _Normaliser(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._imported: dict[str, str] = {}
+        """What each imported name is in full, as `math.sqrt`; empty where one name is imported as two things."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        node = super().generic_visit(node)
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [one for one in body if not isinstance(one, ast.Pass)]
+            body[:] = kept or [ast.Pass()]
+        return node
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
         for inner in ast.walk(node):
@@ -137,9 +147,23 @@ class _Normaliser(ast.NodeTransformer):
                 self._own(inner.id)
             elif isinstance(inner, ast.ExceptHandler) and inner.name:
                 self._own(inner.name)
+            elif isinstance(inner, ast.Import | ast.ImportFrom):
+                self._import(inner)
         if ast.get_docstring(node) is not None:
             node.body = node.body[1:]
         return self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self._names[node.name]
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | None:
+        return self._without_plain(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return self._without_plain(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.name = self._names[node.name]
@@ -164,6 +188,12 @@ class _Normaliser(ast.NodeTransformer):
         )
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        if full := self._full(node.id):
+            first, *rest = full.split(".")
+            found: ast.expr = ast.Name(first, ast.Load())
+            for part in rest:
+                found = ast.Attribute(found, part, ast.Load())
+            return found
         node.id = self._names.get(node.id, node.id)
         return node
 
@@ -173,5 +203,36 @@ class _Normaliser(ast.NodeTransformer):
             node.exc.args = []
         return self.generic_visit(node)
 
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for local, full in _bound(node):
+            self._imported[local] = full if self._imported.get(local, full) == full else ""
+
+    def _without_plain(self, node: ast.Import | ast.ImportFrom) -> ast.AST | None:
+        """Leave out an import whose names are written in full where they are used."""
+        if all(self._full(local) for local, _ in _bound(node)):
+            return ast.Pass()
+        for alias in node.names:
+            alias.asname = self._names.get(alias.asname or "", alias.asname)
+        return node
+
+    def _full(self, name: str) -> str:
+        """Return what an imported name stands for; empty if it stands for something else as well."""
+        return "" if name in self._names else self._imported.get(name, "")
+
     def _own(self, name: str) -> None:
         self._names.setdefault(name, f"n{len(self._names)}")
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> list[tuple[str, str]]:
+    """Return each name that an import binds, with what it stands for; empty for what is not known."""
+    if isinstance(node, ast.ImportFrom):
+        start = f"{node.module}." if node.module and not node.level else ""
+        return [
+            (one.asname or one.name, f"{start}{one.name}" if start and one.name != "*" else "")
+            for one in node.names
+        ]
+    tops = [one.name.partition(".")[0] for one in node.names]
+    return [
+        (one.asname, one.name) if one.asname else (top, top)
+        for one, top in zip(node.names, tops, strict=True)
+    ]

@@ -9,14 +9,15 @@ from ...graph.state import Wanted
 from ...sandbox.signature import signature_schema
 
 _TYPES: Final = {
-    "int": "int", "integer": "int", "float": "float", "number": "float", "str": "str", "string": "str",
-    "text": "str", "date": "str", "bool": "bool", "boolean": "bool", "list": "list", "array": "list",
-    "tuple": "list", "set": "list", "sequence": "list", "dict": "dict", "object": "dict", "any": "object",
+    "int": "int", "integer": "int", "float": "float", "number": "float", "double": "float", "str": "str",
+    "string": "str", "text": "str", "date": "str", "datetime": "str", "bool": "bool", "boolean": "bool",
+    "list": "list", "array": "list", "tuple": "list", "set": "list", "sequence": "list", "iterable": "list",
+    "dict": "dict", "object": "dict", "mapping": "dict", "any": "object", "none": "None", "null": "None",
 }  # fmt: skip
-"""Words that models use for types."""
-_ALLOWED: Final = frozenset({*_TYPES.values(), "none"})
-_ANNOTATION: Final = (ast.Name, ast.Subscript, ast.Tuple, ast.BinOp, ast.BitOr, ast.Load)
-"""What a type may be written with, as in `dict[str, list[int]] | None`."""
+"""Words that models use for types, with the plain ones that tools are planned with."""
+_NULLABLE: Final = frozenset({"none", "null", "optional", "nullable"})
+_MAX_PARTS: Final = 12
+"""Types in one union or inside one another, values in one Literal; a planner that writes more means something else."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,93 @@ def _spread(text: str) -> str:
 
 def _type(text: str) -> str | None:
     """Return the Python type that a phrase such as `list of str` or `float (km)` names."""
-    text = text.strip().lower()
-    try:
-        tree = ast.parse(text.split("(")[0].strip(), mode="eval").body
-        named = ast.unparse(tree)
-        if all(
-            isinstance(node, _ANNOTATION)
-            and (not isinstance(node, ast.Name) or node.id in _ALLOWED)
-            for node in ast.walk(tree)
-        ):
-            return named.replace("none", "None")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass
-    words = re.findall(r"[a-z]+", text)
+    text = text.strip()
+    for written in (text, text.split("(")[0].strip()):
+        try:
+            found = _annotation(ast.parse(written, mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        if found is not None and found.count("[") <= _MAX_PARTS:
+            return found
+    words = re.findall(r"[a-z]+", text.lower())
     kinds = [_TYPES.get(word) or _TYPES.get(word.rstrip("s")) for word in words]
-    known = [kind for kind in kinds if kind]
+    known = [kind for kind in kinds if kind and kind != "None"]
     if not known:
         return None
-    if known[0] == "list" and len(known) > 1 and known[1] != "list":
-        return f"list[{known[1]}]"
-    return known[0]
+    listed = known[0] == "list" and len(known) > 1 and known[1] != "list"
+    found = f"list[{known[1]}]" if listed else known[0]
+    return _union([found, "None"]) if _NULLABLE.intersection(words) else found
+
+
+def _annotation(node: ast.expr) -> str | None:  # noqa: PLR0911 - a table
+    """Write a type as a tool takes it: JSON's own types, and a Literal; `None` if it is none."""
+    if len(choices := _choices(node)) > 1:
+        return _union([_annotation(one) for one in choices])
+    match node:
+        case ast.Constant(value=None):
+            return "None"
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _TYPES.get(name.lower())
+        case ast.Tuple(elts=parts) if parts:
+            return _list_of(parts)
+    name, parts = _generic(node)
+    if name == "literal":
+        return _literal(parts)
+    if name in {"union", "annotated"}:
+        return _annotation(parts[0])
+    if _TYPES.get(name) == "list":
+        return _list_of(parts)
+    values = _annotation(parts[-1]) if _TYPES.get(name) == "dict" else None
+    return values and f"dict[str, {values}]"  # keys are text in JSON, whatever was meant
+
+
+def _generic(node: ast.expr) -> tuple[str, list[ast.expr]]:
+    """Read `Name[A, B]` as a name, in lower case, and what is in the brackets; an empty name for all else."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return (name.lower(), parts) if parts else ("", [])
+    return "", []
+
+
+def _choices(node: ast.expr) -> list[ast.expr]:
+    """Return the types of `A | B`, `Optional[A]` and `Union[A, B]`, at any depth."""
+    name, parts = _generic(node)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        parts = [node.left, node.right]
+    elif name == "optional":
+        parts = [parts[0], ast.Constant(None)]
+    elif name != "union":
+        return [node]
+    return [choice for part in parts for choice in _choices(part)]
+
+
+def _list_of(parts: list[ast.expr]) -> str | None:
+    """Return the list of these kinds: of one, or of several that a planner does not tell apart."""
+    given = [part for part in parts if not _is_ellipsis(part)]
+    kinds = {_annotation(part) for part in given}
+    if None in kinds:
+        return None
+    return f"list[{kinds.pop()}]" if len(kinds) == 1 else "list"
+
+
+def _union(kinds: list[str | None]) -> str | None:
+    parts = list(dict.fromkeys(kind for kind in kinds if kind))
+    if None in kinds or len(parts) > _MAX_PARTS:
+        return None
+    return "object" if "object" in parts else " | ".join(parts)
+
+
+def _literal(parts: list[ast.expr]) -> str | None:
+    values: list[str] = []
+    for part in parts:
+        # A name is a text whose quotes were forgotten.
+        value = part.value if isinstance(part, ast.Constant) else getattr(part, "id", None)
+        if not isinstance(value, str | int) or not str(value).isprintable():
+            return None
+        values.append(repr(value))
+    return f"Literal[{', '.join(values)}]" if len(values) <= _MAX_PARTS else None
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis

@@ -229,11 +229,47 @@ def test_another_operator_is_another_opinion(data: st.DataObject) -> None:
         ("def f(a):\n return sum(a)", "def f(a):\n return max(a)"),
         ("def f(a):\n return a", "def f(a):\n return -a"),
         ("def f(a):\n return 1", "def f(a):\n return True"),
+        (
+            "import math\ndef f(a):\n return math.sin(a)",
+            "from math import cos\ndef f(a):\n return cos(a)",
+        ),
+        (
+            "from math import sin as g\ndef f(a):\n return g(a)",
+            "from math import cos as g\ndef f(a):\n return g(a)",
+        ),
+        (
+            "import math as m\ndef f(a):\n return m.exp(a)",
+            "import cmath as m\ndef f(a):\n return m.exp(a)",
+        ),
+        (
+            "import math as m\ndef f(m):\n return m.exp(1)",
+            "import math\ndef f(m):\n return math.exp(1)",
+        ),
     ],
 )
 def test_small_differences_count(one: str, other: str) -> None:
     """A bound, a constant, the order of operands, a built-in."""
     assert normal_form(one) != normal_form(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("import math as m\ndef f(a):\n return m.sqrt(a)", "import math\ndef f(a):\n return math.sqrt(a)"),
+        ("from math import sqrt\ndef f(a):\n return sqrt(a)", "import math\ndef f(a):\n return math.sqrt(a)"),
+        ("from math import sqrt as r\ndef f(a):\n return r(a)", "import math as m\ndef f(b):\n return m.sqrt(b)"),
+        ("import math, re\ndef f(a):\n return math.e", "import re\nimport math\ndef f(a):\n return math.e"),
+        ("import datetime\ndef f(a):\n return datetime.datetime.fromisoformat(a)",
+         "from datetime import datetime as dt, date\ndef f(a):\n return dt.fromisoformat(a)"),
+        ("import xml.etree.ElementTree as ET\ndef f(a):\n return ET.fromstring(a)",
+         "from xml.etree import ElementTree\ndef f(a):\n return ElementTree.fromstring(a)"),
+        ("def f(a):\n import math\n return math.e", "import math\ndef f(a):\n pass\n return math.e"),
+        ("class A:\n 'x'\n b = 1\ndef f(a):\n return A.b", "class _C:\n b = 1\ndef f(a):\n return _C.b"),
+    ],
+)  # fmt: skip
+def test_ways_to_import_are_the_same_opinion(one: str, other: str) -> None:
+    """An alias, a name taken from a module, an import that is not used, and where it stands."""
+    assert normal_form(one) == normal_form(other)
 
 
 TOKENS: Final = st.lists(
@@ -253,6 +289,9 @@ TOKENS: Final = st.lists(
 @example("class A:\n    'doc'\n    x: int\n    def m(self): ...")
 @example("async def f(*a, b=1, **c):\n    'doc'")
 @example("try:\n    1\nexcept* ValueError as e:\n    2")
+@example(
+    "from . import a\nfrom b import *\nimport c as a\nimport d as e, f\ne = a\nclass A: import g"
+)
 def test_any_text_has_a_normal_form_or_is_no_python(text: str) -> None:
     """Whatever a model writes, one kind of error is enough to catch; and a normal form is repeatable."""
     with contextlib.suppress(SyntaxError):

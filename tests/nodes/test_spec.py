@@ -1,5 +1,6 @@
 """From a wanted card to a signature."""
 
+import json
 import keyword
 from typing import Any, Final
 
@@ -8,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mem2evolve.graph.state import Wanted
-from mem2evolve.nodes.creation.spec import make_spec, spec_of
+from mem2evolve.nodes.creation.spec import _type, make_spec, spec_of
+from mem2evolve.sandbox import output_schema, signature_schema
 from mem2evolve.sandbox.screen import parse
 
 PROPERTY: Final = settings(deadline=None, max_examples=100)
@@ -26,7 +28,18 @@ TYPES: Final = {
     "array of numbers": {"type": "array", "items": {"type": "number"}},
     "float (km)": {"type": "number"}, "positive integer": {"type": "integer"},
     "tuple[int, int]": {"type": "array", "items": {"type": "integer"}},
-    "Optional[int]": {"type": "integer"}, "int = 3": {"type": "integer"},
+    "int = 3": {"type": "integer"}, "datetime": {"type": "string"}, "dt.date": {"type": "string"},
+    "Optional[int]": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    "typing.Optional[date]": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    "number or None": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+    "Union[int, str]": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    "list[Optional[str]]": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    "Literal['km', 'mi']": {"type": "string", "enum": ["km", "mi"]},
+    "Literal[km, mi]": {"type": "string", "enum": ["km", "mi"]},
+    "Literal[1, 2] | None": {"anyOf": [{"type": "integer", "enum": [1, 2]}, {"type": "null"}]},
+    "Dict[int, date]": {"type": "object", "additionalProperties": {"type": "string"}},
+    "list[int | Any]": {"type": "array"}, "tuple[float, ...]": {"type": "array", "items": {"type": "number"}},
+    "tuple[int, str]": {"type": "array"}, "set[str]": {"type": "array", "items": {"type": "string"}},
     "int | None": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
 }  # fmt: skip
 """Ways in which plans write a type, and what it means."""
@@ -85,7 +98,13 @@ def test_inputs_by_example(written: str, signature: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("written", "returns"),
-    [("int", "int"), ("list of str", "list[str]"), ("", "object"), ("the area", "object"), ("float (m²)", "float")],
+    [("int", "int"), ("list of str", "list[str]"), ("", "object"), ("the area", "object"), ("float (m²)", "float"),
+     ("int, str", "list"), ("int, int", "list[int]"), ("(float, float)", "list[float]"), ("None", "None"),
+     ("int or None", "int | None"), ("Literal['a', 'b']", "Literal['a', 'b']"),
+     ("list[Literal['x']]", "list[Literal['x']]"),
+     ("Literal[1.5]", "object"), ("Literal['\\ud800']", "object"), ("Point", "object"), ("list[Point]", "list"),
+     ("list[]", "list"), ("dict[()]", "dict"),
+     ("a list of dates", "list[str]"), ("Optional[Union[int, None]]", "int | None"), ("Annotated[int, 'km']", "int")],
 )  # fmt: skip
 def test_the_output_becomes_an_annotation(written: str, returns: str) -> None:
     """An output in no known type may be anything."""
@@ -113,6 +132,30 @@ def test_odd_inputs_give_a_sound_signature_or_none(written: str, output: str) ->
     if spec is not None:
         compile(parse(f"def {spec.signature}:\n    ...\n"), "<spec>", "exec", dont_inherit=True)
         assert len(set(spec.parameters)) == len(spec.parameters) > 0
+
+
+WORDS: Final = ["int", "str", "date", "datetime.date", "list", "dict", "tuple", "Optional", "Union", "Literal", "None",
+                "Any", "[", "]", "(", ")", ", ", " | ", "'a'", "1", "...", " of ", " or ", "=", "0xf"]  # fmt: skip
+
+
+@PROPERTY
+@given(st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
+@example("list[" * 60 + "int" + "]" * 60)
+@example(" | ".join(["int", "str"] * 500))
+@example("Literal[0x" + "f" * 9999 + "]")
+@example("Literal['a | b', 'é\\n']")
+def test_any_text_is_a_type_or_none(text: str) -> None:
+    """What a type is read as is Python, and has a schema that JSON can hold, as argument and as result."""
+    kind = _type(text)
+    if kind is None:
+        return
+    source = f"def f(x: {kind}) -> {kind}:\n    ...\n"
+    compile(parse(source), "<type>", "exec", dont_inherit=True)
+    [schema] = signature_schema(source, "f")["properties"].values()  # type: ignore[union-attr]
+    assert schema == output_schema(source, "f")
+    assert json.loads(json.dumps(schema).encode()) == schema
+    assert schema or "object" in kind
+    assert "object" in kind or _type(kind) == kind
 
 
 @pytest.mark.parametrize(

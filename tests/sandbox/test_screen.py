@@ -32,6 +32,29 @@ def _twice(x):
 HEAD = 'def f(x: int) -> int:\n    """Do."""\n'
 
 
+DATA = "from dataclasses import dataclass\n@dataclass\nclass Row:\n    a: int\n" + HEAD
+NODE = "from typing import TypedDict\n\nclass Node(TypedDict):\n    inner: list['Node']\n"
+TURNS = (
+    "from dataclasses import dataclass\n@dataclass\nclass A:\n    b: 'B | None'\n"
+    "@dataclass\nclass B:\n    a: 'A'\n"
+)
+NEEDS = 'def f(x: {}) -> {}:\n    """Do."""\n    return x\n'
+
+
+def chain(length: int, fields: int) -> str:
+    """Classes each of which holds the next one, in so many fields."""
+    held = "".join(f"    {name}: 'C{{}}'\n" for name in "ab"[:fields])
+    classes = "".join(
+        f"class C{n}(TypedDict):\n{held.replace('{}', str(n + 1))}" for n in range(length)
+    )
+    return f"from typing import TypedDict\n{classes}class C{length}(TypedDict):\n    a: int\n"
+
+
+DOUBLES = chain(15, 2)
+"""Small as code; written out, each class doubles the next."""
+CHAIN = chain(39, 1)
+
+
 def test_a_tool_passes() -> None:
     """Helpers, constants, imports and one public function are what a tool is made of."""
     assert screen(GOOD) == []
@@ -59,6 +82,31 @@ def test_a_tool_passes() -> None:
         ('async def f(x: int) -> int:\n    """Do."""\n', 1, "is async"),
         (HEAD + "    yield x\n", 1, "is a generator"),
         ("class Tool:\n    pass\n" + HEAD, 1, "The class 'Tool' is public"),
+        (
+            "class Tool:\n    pass\n",
+            1,
+            "'Tool' is a class; a tool is one function: write `def Tool(…)`",
+        ),
+        (
+            DATA + "    return x\n" + HEAD.replace("f(", "Row("),
+            8,
+            "'Row' is a second public function",
+        ),
+        ("class A:\n    print(1)\n" + HEAD, 2, "Remove an expression in the class 'A'"),
+        (HEAD.replace("f(", "f" * 65 + "("), 1, "has 65 characters; use at most 64"),
+        (HEAD.replace("f(", "größe("), 1, "'größe' is not plain ASCII"),
+        (HEAD + "    return x" + ".real" * 250 + "\n", 3, "nested more than 200 deep"),
+        (HEAD + "    return input()\n", 3, "input is not allowed: nobody answers"),
+        (NODE + NEEDS.format("Node", "int"), 3, "'Node' contains itself (Node → Node)"),
+        (NODE + NEEDS.format("int", "list[Node]"), 3, "'Node' contains itself (Node → Node)"),
+        (TURNS + NEEDS.format("dict[str, A]", "int"), 3, "'A' contains itself (A → B → A)"),
+        (
+            "Json = dict[str, 'Json'] | int\n" + NEEDS.format("Json", "int"),
+            1,
+            "'Json' contains itself",
+        ),
+        (DOUBLES + NEEDS.format("C0", "int"), 1, "98,305 parts written out; at most 1,000"),
+        (CHAIN + NEEDS.format("C0", "int"), 1, "are 42 deep; at most 20"),
         ("print(1)\n" + HEAD, 1, "Remove an expression"),
         ("for i in []: pass\n" + HEAD, 1, "Remove a statement (for)"),
         (HEAD + "if __name__ == '__main__':\n    f(1)\n", 3, "it never runs"),
@@ -80,6 +128,17 @@ def test_each_problem_has_line_and_reason(source: str, line: int, says: str) -> 
     """The line concerned is named, and what to do."""
     problems = screen(source)
     assert any(p.line == line and says in p.reason for p in problems), problems
+
+
+def test_classes_that_say_what_data_look_like_may_be_public() -> None:
+    """Dataclass, TypedDict and Enum; of the name that is wanted, a class is still no tool."""
+    assert screen(DATA + "    return x\n") == []
+    assert screen(CHAIN.replace("C39", "Last") + HEAD + "    return x\n") == []
+    assert screen("from enum import Enum\nclass E(Enum):\n    A = 1\n" + HEAD) == []
+    assert [p.reason for p in screen(DATA, function="Row")] == [
+        "There is no top-level function named 'Row'; it has 'f'.",
+        "'Row' is a class; a tool is one function: write `def Row(…)`.",
+    ]
 
 
 def test_a_wanted_name_is_asked_for() -> None:
