@@ -17,6 +17,7 @@ from ..sandbox import normalise, read_header
 from .chronicle import used_ids
 from .creation.agree import normal_form
 from .creation.check import passes, screened
+from .creation.verify import environment
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
 
@@ -170,6 +171,7 @@ async def _improve(
         "code": source,
         "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
         "cases": tuple(cases),
+        "environment": await environment(desk.resources, source),
         "version": tool.version + 1,
         "supersedes": tool.id,
         "run_id": state["run_id"],
