@@ -103,7 +103,8 @@ def in_words(under: Mapping[str, str]) -> str:
 async def failing(desk: Desk, tool: ToolRecord) -> list[str]:
     """Run a tool on its cases; say of each that fails what it did and what is expected.
 
-    Those that fail are run once more, one after the other: a busy machine must not fault a tool.
+    Those that fail are run once more, one after the other, until one fails again: a busy machine must not
+    fault a tool.
 
     Raises:
         SandboxUnavailable: If the box cannot be started.
@@ -113,8 +114,11 @@ async def failing(desk: Desk, tool: ToolRecord) -> list[str]:
         return await passes(desk, tool.code, tool.function, [case.model_dump(mode="json")])
 
     first = await asyncio.gather(*map(fault, tool.cases))
-    suspects = [case for case, faults in zip(tool.cases, first, strict=True) if faults]
-    return [f"{line}; {expectation(case)}" for case in suspects for line in await fault(case)]
+    suspects = [(case, faults[0]) for case, faults in zip(tool.cases, first, strict=True) if faults]
+    for n, (suspect, _) in enumerate(suspects):
+        if await fault(suspect):
+            return [f"{line}; {expectation(case)}" for case, line in suspects[n:]]
+    return []
 
 
 def expectation(case: Case) -> str:

@@ -9,7 +9,7 @@ import pytest
 from mem2evolve.errors import SandboxUnavailable
 from mem2evolve.memory.records import Case
 from mem2evolve.nodes.creation.verify import passed_reason
-from mem2evolve.sandbox import bubblewrap
+from mem2evolve.sandbox import Outcome, bubblewrap
 
 from ..wheels import add_wheel
 from .conftest import (
@@ -181,3 +181,20 @@ async def test_other_versions_of_a_package_are_another_environment(
     assert "'tiny-sums' may not be used" in decision_on(end, "tool")["why"]
     tool = await only_tool(agent)
     assert (tool.status, tool.history[-1].reason) == ("active", passed)
+
+
+async def test_a_case_that_fails_only_once_is_no_fault(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that ran out of time on a busy machine is made once more before the tool is quarantined."""
+    await agent.seed(tool_record(environment=ELSEWHERE), agent_record())
+    call_box, late = agent.resources.sandbox.call, [Outcome(status="timeout")] * 3
+
+    async def busy(*args: Any, **options: Any) -> Outcome:
+        return late.pop() if late else await call_box(*args, **options)
+
+    monkeypatch.setattr(agent.resources.sandbox, "call", busy)
+    await agent.run(recruiting())
+
+    assert late == []
+    assert [change.reason for change in (await only_tool(agent)).history] == [passed_reason(TODAY)]
