@@ -30,6 +30,8 @@ from .rows import (
 )
 from .store import MemoryStore, Record, Where
 
+_LISTS: Final[dict[KeptKind, str]] = {"tool": "tools", "agent": "agents", "experience": "memory"}
+"""The command that lists each kind."""
 _PAGE: Final = 256
 """Records read at once when all are wanted."""
 
@@ -126,7 +128,7 @@ class Bank:
         if not rows:
             raise NotFoundError(
                 f"There is no {kind} with the id {record_id!r}.",
-                hint=f"List them with `mem2evolve memory list --kind {kind}`.",
+                hint=f"List them with `mem2evolve {_LISTS[kind]} list --all`.",
             )
         record = parse(kind, rows[0].id, rows[0].payload)
         if isinstance(record, RunRecord):

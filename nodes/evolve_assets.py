@@ -18,6 +18,7 @@ from .chronicle import used_ids
 from .creation.agree import normal_form
 from .creation.cases import passes
 from .creation.check import screened
+from .creation.verify import environment
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
 
@@ -173,6 +174,7 @@ async def _improve(
         "code": source,
         "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
         "cases": tuple(cases),
+        "environment": await environment(desk.resources, source),
         "version": tool.version + 1,
         "supersedes": tool.id,
         "run_id": state["run_id"],

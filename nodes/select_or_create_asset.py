@@ -13,6 +13,7 @@ from ..memory.recall import Calibration, Candidate, Need
 from ..memory.records import AgentRecord, StatusChange, card
 from ..prompts.load import load_prompt
 from .creation import trajectory_of
+from .creation.verify import choose_verified
 from .desk import Desk, Resources, bullet_lessons
 from .retrieve_experience import recall_lessons
 from .toolbox.registry import keep_builtins
@@ -45,7 +46,7 @@ async def select_or_create_asset(
 
     Raises:
         ModelUnavailable: If the model cannot be reached.
-        SandboxUnavailable: If a tool has to be made and code cannot be run.
+        SandboxUnavailable: If a tool has to be made or verified and code cannot be run.
         StoreError: If the memory cannot be read or written.
     """
     desk = Desk.of(runtime, resources, "select_or_create_asset")
@@ -55,7 +56,9 @@ async def select_or_create_asset(
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
     found = [candidate for candidate in found if _offered(candidate, need, desk.context)]
     limits = thresholds(desk)
-    chosen, why = await _choose(desk, need, found, limits)
+    chosen, why = await choose_verified(
+        desk, state["run_id"], found, lambda left: _choose(desk, need, left, limits)
+    )
     made: dict[str, Any] | None = None
     creations: list[dict[str, Any]] = []
     if chosen is None:

@@ -41,6 +41,8 @@ class Packages(NamedTuple):
     """Names that it may import."""
     problems: tuple[Problem, ...] = ()
     """Why it cannot have them."""
+    versions: tuple[str, ...] = ()
+    """What they were resolved to, as `numpy==2.1.0`, with what those need; sorted."""
 
 
 @dataclass(frozen=True, kw_only=True)

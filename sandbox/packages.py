@@ -20,7 +20,7 @@ from ..errors import SandboxUnavailable
 from ..settings import cache_dir
 from ._uv import PackageError, install
 from .base import Packages, Problem
-from .header import OPENING, read_header
+from .header import OPENING, package_name, read_header
 
 FOLDER: Final = "packages"
 """Of an environment: what a box shows."""
@@ -51,6 +51,8 @@ class Environment:
 
     folder: Path
     modules: tuple[str, ...]
+    versions: tuple[str, ...]
+    """As `numpy==2.1.0`, sorted."""
     mark: str
     """Differs when the folder has been made anew."""
 
@@ -76,7 +78,9 @@ class Environments:
             environment = await self.of(source)
         except NoPackagesError as exc:
             return Packages(problems=exc.problems)
-        return Packages(environment.modules if environment else ())
+        if environment is None:
+            return Packages()
+        return Packages(environment.modules, versions=environment.versions)
 
     async def of(self, source: str) -> Environment | None:
         """Return the environment that a source declares, made if need be; `None` for none.
@@ -210,7 +214,7 @@ def _look(place: Path, key: str, *, whole: bool) -> Environment | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     marks = (key, seen.st_dev, seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns)
-    return Environment(folder=folder, modules=modules, mark=repr(marks))
+    return Environment(folder=folder, modules=modules, versions=_versions(folder), mark=repr(marks))
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -233,6 +237,12 @@ def _modules(folder: Path) -> list[str]:
         if path.name not in NO_MODULES and (path.is_dir() or path.suffix in SUFFIXES):
             names.add(path.name.partition(".")[0])
     return sorted(n for n in names - sys.stdlib_module_names if n.isidentifier())
+
+
+def _versions(folder: Path) -> tuple[str, ...]:
+    """Return name and version of each package, from the name of the folder that its wheel says it with."""
+    told = [path.stem.split("-", 1) for path in folder.glob("*.dist-info")]
+    return tuple(sorted(f"{package_name(one[0])}=={one[1]}" for one in told if len(one) > 1))
 
 
 def _make_readable(place: Path) -> None:

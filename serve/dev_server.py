@@ -8,18 +8,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from starlette.applications import Starlette
 
 from ..api import build_graph, open_resources
 from ..errors import Mem2EvolveError
-from ..memory.projection import sync
-from ..memory.records import Status
+from ..memory.projection import SHOWN, sync
 from ..nodes.desk import Resources
-
-SHOWN: Final[tuple[Status, ...]] = ("candidate", "active", "superseded", "quarantined")
-"""Tools of these statuses have files."""
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from ._text import drop_unwritten, one_line
 COMMANDS: Final = {
     "run": "Solve a task; make the tools it lacks.",
     "demo": "Two related tasks: the first makes a tool, the second uses it again.",
-    "tools": "The tools it made: list, show.",
+    "tools": "The tools it made: list, show; versions, edits by hand, tests.",
     "agents": "The expert agents it made: list, show.",
     "memory": "The lessons it wrote down: list, show.",
     "runs": "What it did: list, show; say whether an answer was right.",

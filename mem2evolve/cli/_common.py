@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NAMESPACE = click.option("--namespace", help="Where that name is; `default` without it.")
+
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run to the end; Ctrl-C cancels it and lets it clean up."""

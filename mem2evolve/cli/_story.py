@@ -88,6 +88,9 @@ class Story:
             f"{event['need']['kind']} {event['asset_name'] or event['need']['name']} ({facts})",
         )
 
+    def _verified(self, event: dict[str, Any]) -> None:
+        self._say("verified", f"tool {event['name']} v{event['version']}: {event['why']}")
+
     def _acted(self, event: dict[str, Any]) -> None:
         for call in event["calls"]:
             args = ", ".join(

@@ -1,50 +1,55 @@
-"""`mem2evolve tools`: what it made."""
+"""`mem2evolve tools`: what it made, and a person's word on it."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ._common import find_asset, open_memory, print_json, print_table, say, short, wait
+from . import _lives
+from ._common import NAMESPACE, open_memory, print_json, print_table, say, short, wait
+from ._lives import print_history
+
+if TYPE_CHECKING:
+    from ..memory.recall import Usage
+    from ..memory.records import ToolRecord
 
 
 @click.group()
 def tools() -> None:
-    """The tools it made: list, show."""
+    """The tools it made: list, show; versions, edits by hand, tests."""
+
+
+for _command in (
+    *(_lives.adopt, _lives.rollback, _lives.quarantine, _lives.retire, _lives.activate),
+    *(_lives.sync, _lives.export_tests),
+):
+    tools.add_command(_command)
 
 
 @tools.command("list")
 @click.option(
     "--all", "everything", is_flag=True, help="Also built-in, superseded and retired ones."
 )
+@click.option("--namespace", help="Only those of this namespace.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
-def list_tools(*, everything: bool, as_json: bool) -> None:
+def list_tools(*, everything: bool, namespace: str | None, as_json: bool) -> None:
     """List tools, newest first."""
-    wait(_list(everything=everything, as_json=as_json))
+    wait(_list(everything=everything, namespace=namespace, as_json=as_json))
 
 
-async def _list(*, everything: bool, as_json: bool) -> None:
+async def _list(*, everything: bool, namespace: str | None, as_json: bool) -> None:
+    shown = {"origin": "generated", "status": ("active", "candidate", "quarantined")}
+    where = ({} if everything else shown) | ({"namespace": namespace} if namespace else {})
     async with open_memory() as memory:
-        where = (
-            None
-            if everything
-            else {"origin": "generated", "status": ("active", "candidate", "quarantined")}
-        )
         found = await memory.list("tool", where=where, limit=None)
-        usage = await memory.usage("tool")
+        usage: dict[str, Usage] = {}
+        for space in {one.namespace for one in found}:
+            usage |= await memory.usage("tool", namespace=space)
     if as_json:
+        wanted = ("id", "name", "version", "namespace", "status", "origin", "description")
         print_json(
             [
-                {
-                    "id": one.id,
-                    "name": one.name,
-                    "version": one.version,
-                    "status": one.status,
-                    "origin": one.origin,
-                }
-                | {
-                    "description": one.description,
-                    "uses": usage[one.id].uses if one.id in usage else 0,
-                }
+                {name: getattr(one, name) for name in wanted}
+                | {"uses": usage[one.id].uses if one.id in usage else 0}
                 | {"wins": usage[one.id].wins if one.id in usage else 0, "cases": len(one.cases)}
                 for one in found
             ]
@@ -53,14 +58,14 @@ async def _list(*, everything: bool, as_json: bool) -> None:
     rows = []
     for one in found:
         used = usage.get(one.id)
-        record = f"{used.wins}/{used.uses} won" if used else "not used"
+        space = "" if one.namespace == "default" else f"@{one.namespace}/"
         rows.append(
             (
                 short(one.id),
-                f"{one.name} v{one.version}",
+                f"{space}{one.name} v{one.version}",
                 one.status,
                 f"{len(one.cases)} cases",
-                record,
+                f"{used.wins}/{used.uses} won" if used else "not used",
                 one.description,
             )
         )
@@ -69,17 +74,41 @@ async def _list(*, everything: bool, as_json: bool) -> None:
 
 @tools.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print the record as one JSON line.")
-def show(name: str, *, as_json: bool) -> None:
-    """Show a tool by NAME or by the start of its id: card, code, cases, history."""
-    wait(_show(name, as_json=as_json))
+@NAMESPACE
+@click.option("--history", is_flag=True, help="All versions and the reasons behind them.")
+@click.option("--diff", is_flag=True, help="With the history: how the code changed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+def show(name: str, *, namespace: str | None, history: bool, diff: bool, as_json: bool) -> None:
+    """Show a tool: NAME, NAME@v1, or the start of its id.
+
+    Card, code, cases and what became of it; of several versions the one in use.
+    """
+    wait(_show(name, namespace, history=history or diff, diff=diff, as_json=as_json))
 
 
-async def _show(name: str, *, as_json: bool) -> None:
-    tool: Any = await find_asset("tool", name)
+async def _show(
+    name: str, namespace: str | None, *, history: bool, diff: bool, as_json: bool
+) -> None:
+    from ..nodes.creation.versions import current, find_versions  # noqa: PLC0415 - `--help` is quick
+
+    async with open_memory() as memory:
+        versions = await find_versions(memory, name, namespace)
+        if history and len(versions) == 1:  # one was asked for: its chain is that of its name
+            versions = await memory.find_by_name("tool", versions[0].name, versions[0].namespace)
+    if history:
+        print_history(versions, diff=diff, as_json=as_json)
+        return
+    tool = current(versions)
     if as_json:
         print_json(tool.model_dump(mode="json") | {"id": tool.id})
         return
+    _print_tool(tool)
+    others = [f"v{one.version} {one.status}" for one in versions if one.id != tool.id]
+    if others:
+        say(f"other versions: {', '.join(others)}; see --history")
+
+
+def _print_tool(tool: "ToolRecord") -> None:
     say(f"{tool.name} v{tool.version}  {tool.status}  {tool.origin}", bold=True)
     say(f"{tool.description}\nid {tool.id}\n")
     if tool.code:
@@ -87,6 +116,7 @@ async def _show(name: str, *, as_json: bool) -> None:
     say(f"{len(tool.cases)} cases", bold=True)
     for case in tool.cases:
         outcome = f"raises {case.raises}" if case.raises else f"= {case.expected!r}"
+        outcome = f"has the property {case.property}" if case.property else outcome
         args = ", ".join(f"{key}={value!r}" for key, value in case.args.items())
         say(f"  {tool.name}({args}) {outcome}  [{case.origin}]")
     if tool.cases:

@@ -1,7 +1,5 @@
 """Step 7: store the tool as a candidate, usable in this run."""
 
-import platform
-import sys
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,6 +10,7 @@ from ...sandbox import read_header
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
 from .state import CreationState
+from .verify import environment
 
 
 async def register(
@@ -31,7 +30,7 @@ async def register(
         dependencies=read_header(source, resources.settings.packages).dependencies,
         cases=tuple(Case(**case) for case in state["cases"]),
         second_opinion=state["second_opinion"],
-        environment=environment(resources),
+        environment=await environment(resources, source),
         namespace=desk.context.namespace,
         run_id=state["run_id"],
         history=(
@@ -42,12 +41,3 @@ async def register(
         await desk.memory.put(record)
     desk.tell("registered", name=name, id=record.id, cases=len(record.cases))
     return {"tool": record.model_dump(mode="json") | {"id": record.id}}
-
-
-def environment(resources: Resources) -> dict[str, str]:
-    """Return what a tool's cases were run under."""
-    return {
-        "python": ".".join(map(str, sys.version_info[:2])),
-        "platform": f"{platform.system().lower()}-{platform.machine()}",
-        "isolation": resources.sandbox.isolation,
-    }

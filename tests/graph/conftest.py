@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +29,13 @@ EXPERTISE = "Computes sums and series of whole numbers"
 STRATEGY = "Call the tool once and copy its value."
 TASK = "What is the sum of the squares of the whole numbers from 1 to 10?"
 NEXT_TASK = "What is the sum of the squares of the whole numbers from 1 to 20?"
+
+TODAY = {
+    "python": ".".join(map(str, sys.version_info[:2])),
+    "platform": f"{platform.system().lower()}-{platform.machine()}",
+    "isolation": "bubblewrap",
+}
+"""What a tool of this test run is recorded to have passed under."""
 
 SHM = Path("/dev/shm")  # noqa: S108 - folders in it are made by `tempfile`
 
@@ -142,6 +151,7 @@ def tool_record(**changed: Any) -> ToolRecord:
             for n, value in ((0, 0), (1, 1), (3, 14), (10, 385))
         ),
         "second_opinion": True,
+        "environment": TODAY,
         "status": "active",
         "created_at": "2026-01-01T00:00:00+00:00",
     }

@@ -85,7 +85,9 @@ def test_an_edit_is_seen_and_kept(tmp_path: Path) -> None:
     [
         ("cases.json", lambda text: json.dumps(json.loads(text)), False),
         ("cases.json", lambda text: text.replace('"expected": 2', '"expected": 2.0'), True),
+        ("cases.json", lambda text: text.replace('    "property": "",\n', ""), False),
         ("cases.json", lambda _: "[", True),
+        ("cases.json", lambda _: "[" * 100_000, True),
         ("tool.json", lambda text: text.replace("Counts", "Loses"), True),
         ("tool.py", lambda text: text + "\n", True),
     ],

@@ -1,0 +1,126 @@
+"""What a tool's cases were run under, and running them again where that is another today.
+
+Content is immutable and the status is the one thing that changes. So a tool that passed under another
+environment too gets a line in its history, with the status that it had, and that line is looked for.
+"""
+
+import asyncio
+import platform
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from ...memory.recall import Candidate
+from ...memory.records import Case, ToolRecord
+from ..desk import Desk, Resources
+from .cases import passes
+
+MAX_REASON_CHARS: Final = 500
+
+Choose = Callable[[list[Candidate]], Awaitable[tuple[Candidate | None, str]]]
+"""Says which of the candidates is recruited, if any, and why."""
+
+
+async def environment(resources: Resources, source: str) -> dict[str, str]:
+    """Return what a tool's cases are run under today.
+
+    Raises:
+        SandboxUnavailable: If the packages that it declares could not be fetched now.
+    """
+    packages = await resources.sandbox.provide(source)
+    found = {
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "platform": f"{platform.system().lower()}-{platform.machine()}",
+        "isolation": resources.sandbox.isolation,
+    }
+    return found | ({"packages": ", ".join(packages.versions)} if packages.versions else {})
+
+
+async def choose_verified(
+    desk: Desk, run_id: str, found: Sequence[Candidate], choose: Choose
+) -> tuple[Candidate | None, str]:
+    """Choose an asset; a tool that fails its cases in today's environment is passed over for the next.
+
+    Raises:
+        SandboxUnavailable: If its cases cannot be run now. Nothing has changed then.
+    """
+    left = list(found)
+    passed_over: list[str] = []
+    while True:
+        chosen, why = await choose(left)
+        wrong = "" if chosen is None else await _wrong_today(desk, run_id, chosen)
+        if chosen is None or not wrong:
+            return chosen, "; ".join([*passed_over, why])
+        left.remove(chosen)
+        passed_over.append(f"{chosen.name} v{chosen.version} is passed over: {wrong}")
+
+
+async def _wrong_today(desk: Desk, run_id: str, chosen: Candidate) -> str:
+    """Say why a chosen tool cannot be used in today's environment; empty when it can.
+
+    One that fails its cases is quarantined. A frozen run writes nothing.
+    """
+    tool = await desk.memory.get("tool", chosen.id) if chosen.kind == "tool" else None
+    if tool is None or tool.origin != "generated" or not tool.cases:
+        return ""
+    packages = await desk.resources.sandbox.provide(tool.code)
+    if packages.problems:  # a matter of the settings, not of the tool
+        return packages.problems[0].reason
+    today = await environment(desk.resources, tool.code)
+    if verified(tool, today):
+        return ""
+    failures = await failing(desk, tool)
+    reason = _failed(today, failures) if failures else passed_reason(today)
+    desk.tell("verified", name=tool.name, version=tool.version, passed=not failures, why=reason)
+    if desk.context.evolve:
+        status = "quarantined" if failures else tool.status
+        await desk.memory.set_status("tool", tool.id, status, reason, run_id=run_id)
+    return reason if failures else ""
+
+
+def verified(tool: ToolRecord, today: Mapping[str, str]) -> bool:
+    """Whether the tool's cases have passed under this environment."""
+    reason = passed_reason(today)
+    return tool.environment == today or any(change.reason == reason for change in tool.history)
+
+
+def passed_reason(under: Mapping[str, str]) -> str:
+    """Return the line of history which says that the cases passed under an environment."""
+    return f"its cases pass under {in_words(under)}"
+
+
+def in_words(under: Mapping[str, str]) -> str:
+    """Return an environment as one phrase."""
+    known = [
+        f"{key} {under[key]}"
+        for key in ("python", "platform", "isolation", "packages")
+        if key in under
+    ]
+    return ", ".join(known) or "an environment that was not recorded"
+
+
+async def failing(desk: Desk, tool: ToolRecord) -> list[str]:
+    """Run a tool on its cases; say of each that fails what it did and what is expected.
+
+    Those that fail are run once more, one after the other, until one fails again: a busy machine must not
+    fault a tool.
+
+    Raises:
+        SandboxUnavailable: If the box cannot be started.
+    """
+
+    async def fault(case: Case) -> list[str]:
+        one = [case.model_dump(mode="json")]
+        return await passes(desk.resources.sandbox, tool.code, tool.function, one)
+
+    first = await asyncio.gather(*map(fault, tool.cases))
+    suspects = [(case, faults[0]) for case, faults in zip(tool.cases, first, strict=True) if faults]
+    for n, (suspect, _) in enumerate(suspects):
+        if await fault(suspect):
+            return [line for _, line in suspects[n:]]
+    return []
+
+
+def _failed(under: Mapping[str, str], failures: Sequence[str]) -> str:
+    text = f"its cases fail under {in_words(under)}: {'; '.join(failures)}"
+    return text if len(text) <= MAX_REASON_CHARS else f"{text[: MAX_REASON_CHARS - 1]}…"
