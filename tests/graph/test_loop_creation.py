@@ -18,7 +18,6 @@ from .conftest import (
     TOOL,
     TOOL_LESSON,
     Agent,
-    agent_record,
     call,
     decision_on,
     fenced,
@@ -26,7 +25,6 @@ from .conftest import (
     offered,
     plan_of,
     subtask,
-    tool_record,
     wanted,
 )
 

@@ -26,6 +26,7 @@ from .conftest import (
     plan_of,
     tool_record,
 )
+from .test_loop_corrections import correct, says
 from .test_loop_creation import creation_of
 from .test_loop_small import small
 from .test_loop_verdicts import FAULTY, FEW
@@ -266,3 +267,19 @@ async def test_a_strategy_that_cannot_be_used_is_no_expert(agent: Agent, said: s
     decision = decision_on(end, "agent")
     assert (decision["outcome"], decision["asset_id"]) == ("none", "")
     assert "no expert was made" in decision["why"]
+
+
+async def test_a_version_confirmed_late_does_not_displace_a_newer_one(agent: Agent) -> None:
+    """A person finds a run right whose candidate has an active successor by then: one version stays active."""
+    await agent.seed(tool_record(status="candidate"), agent_record())
+    judge = {"evidence": "?", "verdict": "abstained", "reason": "Unclear."}
+    cast = Cast(plan=plan_of(), act=[call(), "385"], second_answer="UNKNOWN", judge=judge)
+    run = await agent.run(cast)
+    await agent.seed(tool_record(version=2))
+    await correct(agent, Cast(generalise=LESSON), says(run, right=True, because="Yes."))
+
+    new, old = await agent.memory.find_by_name("tool", TOOL)
+    assert (old.status, new.status) == ("superseded", "active")
+    assert (
+        old.history[-1].reason == "version 2 is active; passed its gate; verdict success by person"
+    )
