@@ -16,7 +16,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Send
 
-from ..nodes.act import act
+from ..nodes.act import act, subtask_state
 from ..nodes.aggregate import aggregate
 from ..nodes.creation import build_creation
 from ..nodes.desk import Resources
@@ -28,7 +28,7 @@ from ..nodes.react import build_react
 from ..nodes.retrieve_experience import retrieve_experience
 from ..nodes.select_or_create_asset import select_or_create_asset
 from .context import Context
-from .state import Input, NeedState, State, SubTask, SubTaskState
+from .state import Input, NeedState, State, SubTaskState
 
 RECURSION_LIMIT: Final = 10_007
 """Supersteps; our own caps end a run long before."""
@@ -40,8 +40,9 @@ def build_builder(resources: Resources) -> "StateGraph[State, Context, Input, St
     graph: StateGraph[State, Context, Input, State] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
-    for step in (retrieve_experience, plan, aggregate, evaluate, evolve_assets, distill):
+    for step in (retrieve_experience, plan, aggregate, evaluate, distill):
         graph.add_node(step.__name__, _node(step, resources=resources))
+    graph.add_node("evolve_assets", _node(evolve_assets, resources=resources, react=react))
     graph.add_node("schedule", RunnableLambda(_schedule))
     graph.add_node("reopen", RunnableLambda(_reopen))
     graph.add_node(
@@ -112,23 +113,7 @@ def _ready(state: State) -> "list[Send] | Literal['aggregate']":
     ready = [subtask for subtask in waiting if all(name in done for name in subtask["depends_on"])]
     if not ready:
         return "aggregate"
-    return [Send("act", _subtask_state(state, subtask)) for subtask in ready]
-
-
-def _subtask_state(state: State, subtask: SubTask) -> SubTaskState:
-    before = [result for result in state["results"] if result["subtask"] in subtask["depends_on"]]
-    mine = [
-        decision for decision in state["decisions"] if subtask["id"] in decision["need"]["subtasks"]
-    ]
-    return SubTaskState(
-        run_id=state["run_id"],
-        task=state["task"],
-        subtask=subtask,
-        alone=len(state["plan"]) == 1,
-        before=before,
-        decisions=mine,
-        files=state.get("files") or [],
-    )
+    return [Send("act", subtask_state(state, subtask)) for subtask in ready]
 
 
 def _backward(_: State, runtime: Runtime[Context]) -> str:

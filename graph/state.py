@@ -1,7 +1,7 @@
 """What travels between nodes: plain JSON values, and ids of what is big."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
@@ -77,6 +77,8 @@ class Result(TypedDict):
     calls: list[dict[str, Any]]
     """Tool calls in order: tool, args, value or error, seconds."""
     expert_id: str
+    known: NotRequired[list[dict[str, str]]]
+    """Tools offered because the expert knows them, beside those of the sub-task: id, name."""
     lessons: list[str]
     """Ids of the lessons that were shown."""
 

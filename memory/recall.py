@@ -138,6 +138,14 @@ def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=key)
 
 
+def each_once(ranked: Iterable[Candidate]) -> list[Candidate]:
+    """Return the first of each name: while a new version awaits its verdict, the active one stands for both."""
+    first: dict[str, Candidate] = {}
+    for candidate in ranked:
+        first.setdefault(candidate.name, candidate)
+    return list(first.values())
+
+
 def step(score: float) -> int:
     """Return `score` in whole steps of `SAME`."""
     return round(score / SAME)

@@ -7,15 +7,18 @@ from langgraph.runtime import Runtime
 
 from ..errors import ModelReplyError
 from ..graph.context import Context
-from ..graph.state import Decision, Result, SubTaskState
+from ..graph.state import Decision, Result, Spent, State, SubTask, SubTaskState
 from ..memory.records import AgentRecord, ToolRecord, card
 from ..prompts.load import load_prompt
 from .desk import Desk, Resources, bullet_lessons, named_files
+from .known_tools import known_tools
 from .react import calls_of, steps_taken
 from .retrieve_experience import recall_lessons
 from .toolbox.builtin import Bench
 from .toolbox.registry import BENCH, Offer, builtin_records, host_records, offer_of
 
+KNOWN: Final = 3
+"""Tools that an expert knows, offered beside those of its sub-task."""
 TRIES: Final = 2
 """A sub-task that fails is tried once more, with what was seen."""
 ANYBODY: Final = "a careful expert"
@@ -43,24 +46,60 @@ async def act(
         result = await _reply_at_once(desk, state, think=planner == "cot")
         return {"results": [result], "ledger": desk.ledger}
     expert = await _expert(desk, state)
-    offers = await _offers(desk, state)
-    lessons = await recall_lessons(
-        desk, state["subtask"]["goal"], "agent", desk.context.lessons_for_planning
-    )
+    offers = await offers_for(desk, state, expert)
     desk.tell(
         "acting",
         subtask=state["subtask"]["id"],
         goal=state["subtask"]["goal"],
         tools=[o["name"] for o in offers],
     )
-    files = named_files(state["files"])
-    token = BENCH.set(Bench(sandbox=resources.sandbox, files=files, web=desk.context.web))
-    try:
-        result, ledger = await _work(desk, state, expert, offers, lessons, react)
-    finally:
-        BENCH.reset(token)
+    result, ledger = await attempt(desk, state, expert, offers, react)
     desk.tell("acted", **result)
     return {"results": [result], "ledger": [*desk.ledger, *ledger]}
+
+
+async def attempt(
+    desk: Desk,
+    state: SubTaskState,
+    expert: AgentRecord | None,
+    offers: list[Offer],
+    react: "CompiledStateGraph[Any, Any, Any, Any]",
+    tries: int = TRIES,
+) -> tuple[Result, list[Spent]]:
+    """Let an expert work on a sub-task with the tools offered; return the result and what it cost.
+
+    Raises:
+        ModelUnavailable: If the model cannot be reached.
+        SandboxUnavailable: If a tool was called and code cannot be run.
+    """
+    lessons = await recall_lessons(
+        desk, state["subtask"]["goal"], "agent", desk.context.lessons_for_planning
+    )
+    bench = Bench(
+        sandbox=desk.resources.sandbox, files=named_files(state["files"]), web=desk.context.web
+    )
+    token = BENCH.set(bench)
+    try:
+        return await _work(desk, state, expert, offers, lessons, react, tries)
+    finally:
+        BENCH.reset(token)
+
+
+def subtask_state(state: State, subtask: SubTask) -> SubTaskState:
+    """Return what `act` is given of a run for one sub-task."""
+    before = [result for result in state["results"] if result["subtask"] in subtask["depends_on"]]
+    mine = [
+        decision for decision in state["decisions"] if subtask["id"] in decision["need"]["subtasks"]
+    ]
+    return SubTaskState(
+        run_id=state["run_id"],
+        task=state["task"],
+        subtask=subtask,
+        alone=len(state["plan"]) == 1,
+        before=before,
+        decisions=mine,
+        files=state.get("files") or [],
+    )
 
 
 async def _work(
@@ -70,17 +109,19 @@ async def _work(
     offers: list[Offer],
     lessons: list[dict[str, Any]],
     react: "CompiledStateGraph[Any, Any, Any, Any]",
-) -> tuple[Result, list[Any]]:
-    """Run the loop, at most twice; keep what was seen."""
-    seen, ledger = "", []
+    tries: int,
+) -> tuple[Result, list[Spent]]:
+    """Run the loop, at most `tries` times; keep what was seen."""
+    seen = ""
+    ledger: list[Spent] = []
     calls: list[dict[str, Any]] = []
     answer, partial = "", True
-    for _ in range(TRIES):
+    for _ in range(tries):
         brief = {
             "expert": f"{expert.name}: {expert.expertise}" if expert else ANYBODY,
             "strategy": expert.strategy if expert else "",
             "lessons": bullet_lessons(lessons),
-            "goal": _goal(state),
+            "goal": goal_of(state),
             "context": "\n\n".join(part for part in (_before(state), seen) if part),
         }
         start = {"brief": brief, "offers": offers, "messages": [], "ledger": None}
@@ -105,6 +146,7 @@ async def _work(
         partial=partial,
         calls=calls,
         expert_id=expert.id if expert else "",
+        known=[{"id": one["id"], "name": one["name"]} for one in offers if one.get("known")],
         lessons=[lesson["id"] for lesson in lessons],
     )
     return result, ledger
@@ -147,10 +189,11 @@ async def _expert(desk: Desk, state: SubTaskState) -> AgentRecord | None:
     return await desk.memory.get("agent", decision["asset_id"])
 
 
-async def _offers(desk: Desk, state: SubTaskState) -> list[Offer]:
+async def offers_for(desk: Desk, state: SubTaskState, expert: AgentRecord | None) -> list[Offer]:
     """Return the few tools of this sub-task.
 
-    Those decided on, the reader where there are files, and `python` where a need stayed open.
+    Those decided on, the reader where there are files, and `python` where a need stayed open. Beside
+    them a few that the expert knows: a sub-task that needs no tool is not given any.
     """
     context = desk.context
     if context.arm.planner == "react":
@@ -181,7 +224,19 @@ async def _offers(desk: Desk, state: SubTaskState) -> list[Offer]:
         useful = (record.name == READER and state["files"]) or (record.name == PYTHON and lacking)
         if useful and record.name not in names:
             offers.append(offer_of(record))
-    return offers
+    return [*offers, *await _known(desk, expert, offers)] if offers else []
+
+
+async def _known(desk: Desk, expert: AgentRecord | None, offers: list[Offer]) -> list[Offer]:
+    """Return the tools that helped the expert most lately, as far as they can be recruited.
+
+    A model that is to choose among few tools gets none of them.
+    """
+    if expert is None or (await desk.chat("actor")).profile.tools_per_subtask == 1:
+        return []
+    names = {offer["name"] for offer in offers}
+    found = await known_tools(desk, [name for name in reversed(expert.tools) if name not in names])
+    return [{**offer_of(record), "known": True} for record in found[:KNOWN]]
 
 
 async def _tool(desk: Desk, decision: Decision) -> ToolRecord | None:
@@ -199,7 +254,7 @@ def _wanted(decision: Decision) -> str:
     return card(decision["need"]["name"], decision["need"]["description"])
 
 
-def _goal(state: SubTaskState) -> str:
+def goal_of(state: SubTaskState) -> str:
     """The task's own words when it is the only sub-task: nothing is lost in the plan's wording."""
     goal = state["subtask"]["goal"]
     return (

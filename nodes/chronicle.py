@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from typing import Any
 
 from ..graph.state import Spent, State
 from ..memory.records import RunRecord
@@ -56,17 +57,30 @@ def _first_record(desk: Desk, state: State) -> RunRecord:
     )
 
 
-def used_ids(state: State) -> list[str]:
-    """Return the ids of the assets that were really used: tools called, experts at work."""
+def used_assets(state: State) -> list[dict[str, Any]]:
+    """Return id, kind and name of each asset that was really used: tools called, experts at work."""
     called = {call["tool"] for result in state["results"] for call in result["calls"]}
     experts = {result["expert_id"] for result in state["results"]}
-    return sorted(
-        {
-            one["asset_id"]
-            for one in state["decisions"]
-            if one["asset_id"] and (one["asset_id"] in experts or one["asset_name"] in called)
+    found = {
+        one["asset_id"]: {
+            "id": one["asset_id"],
+            "kind": one["need"]["kind"],
+            "name": one["asset_name"],
         }
-    )
+        for one in state["decisions"]
+        if one["asset_id"] and (one["asset_id"] in experts or one["asset_name"] in called)
+    }
+    for result in state["results"]:
+        names = {call["tool"] for call in result["calls"]}
+        for tool in result.get("known", []):
+            if tool["name"] in names:
+                found.setdefault(tool["id"], {**tool, "kind": "tool"})
+    return list(found.values())
+
+
+def used_ids(state: State) -> list[str]:
+    """Return the ids of the assets that were really used."""
+    return sorted(asset["id"] for asset in used_assets(state))
 
 
 def totals(ledger: list[Spent]) -> dict[str, dict[str, int]]:

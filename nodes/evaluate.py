@@ -17,7 +17,7 @@ from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .aggregate import in_order
 from .answers import same_answer, squeeze
-from .chronicle import record_run, used_ids
+from .chronicle import record_run, used_assets
 from .desk import Desk, Resources
 from .react import evidence_line
 
@@ -87,7 +87,7 @@ async def _judge(desk: Desk, state: State, correction: Correction | None) -> Jud
             return await _by_person(desk, state, correction)
         if desk.resources.checker is not None:
             return await _by_checker(desk, state)
-        return await _by_second_answer(desk, state) or await _by_opinion(desk, state)
+        return await _by_second_answer(desk, state) or await by_opinion(desk, state)
     except ModelError as exc:
         return _judgement(
             "abstained", "judge", reason=f"It could not be judged: {exc}", transient=exc.transient
@@ -171,15 +171,18 @@ async def _by_second_answer(desk: Desk, state: State) -> Judgement | None:
     )
 
 
-async def _by_opinion(desk: Desk, state: State) -> Judgement:
-    """Ask the judge. A verdict whose evidence is not found in the work is an abstention."""
+async def by_opinion(desk: Desk, state: State, said: str = "") -> Judgement:
+    """Ask the judge, who is told what else was `said`.
+
+    A verdict whose evidence is not found in the work is an abstention.
+    """
     if not (await desk.chat("judge")).profile.judges:
         return _judgement(
             "abstained",
             "judge",
             reason="There is no check to execute, and this model is not trusted to judge without one.",
         )
-    reply = await _ask_judge(desk, state, "")
+    reply = await _ask_judge(desk, state, said)
     faults = _resolve(reply.faults, state)
     critiques = [critique.model_dump() for critique in reply.subtasks]
     seen = squeeze(f"{work_of(state)}\n{state['answer']}\n{state['task']}")
@@ -230,21 +233,6 @@ async def _restore(desk: Desk, correction: Correction) -> dict[str, Any]:
         "learned": [],
         "kept": [],
     }
-
-
-def used_assets(state: State) -> list[dict[str, Any]]:
-    """Return id, kind and name of each asset that was really used."""
-    used = set(used_ids(state))
-    found = {
-        one["asset_id"]: {
-            "id": one["asset_id"],
-            "kind": one["need"]["kind"],
-            "name": one["asset_name"],
-        }
-        for one in state["decisions"]
-        if one["asset_id"] in used
-    }
-    return list(found.values())
 
 
 def work_of(state: State) -> str:

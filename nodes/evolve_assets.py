@@ -1,141 +1,197 @@
 """Node: what becomes of the assets, by the verdict: promoted, improved, dropped, or left a candidate."""
 
-import asyncio
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from ..errors import ModelError
+from ..errors import Mem2EvolveError, ModelError, StoreError
 from ..graph.context import Context
-from ..graph.state import Judgement, State
-from ..memory.projection import remove_projection, write_projection
-from ..memory.records import AgentRecord, Case, Status, StatusChange, ToolRecord
+from ..graph.state import Judgement, Spent, State
+from ..memory.records import RECRUITABLE, AgentRecord, Case, StatusChange, ToolRecord
 from ..models.chat import Sampling
 from ..models.replies import extract_code
 from ..prompts.load import load_prompt
 from ..sandbox import normalise, read_header
-from .chronicle import used_ids
+from .chronicle import used_assets
 from .creation.agree import normal_form
 from .creation.cases import passes
 from .creation.check import screened
 from .creation.verify import environment
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
+from .evolve_expert import grown, improve_expert, latest
+from .keeping import Asset, move, numbered, promote, show, supersede_older
 
 LEFT: Final = "left a candidate: no verdict"
 
 
 async def evolve_assets(
-    state: State, runtime: Runtime[Context], *, resources: Resources
+    state: State,
+    runtime: Runtime[Context],
+    *,
+    resources: Resources,
+    react: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
-    """Go through the assets that the run made or used.
+    """Go through the assets that the run made or used, tools first.
 
     A candidate that passed its gate is promoted unless the critique of that asset faults it. A fault
-    becomes a new case and a new version, or the candidate is dropped. After an abstention everything
-    stays as it is.
+    becomes a new case and a new version, or the candidate is dropped. An expert gets to know the tools
+    that helped it. After an abstention everything stays as it is, and so does an asset whose turn met
+    passing trouble.
 
     Raises:
         StoreError: If the memory cannot be written.
     """
     desk = Desk.of(runtime, resources, "evolve_assets", "backward")
-    judgement = state["judgement"]
+    bench = _Evolution(desk, state, react)
     kept: list[dict[str, Any]] = []
     for kind, key in _touched(state):
         asset = await desk.memory.get(kind, key)
-        if asset is None or asset.origin != "generated" or judgement is None:
+        if asset is None or asset.origin != "generated" or state["judgement"] is None:
             continue
-        change = await _settle(desk, state, asset, judgement)
+        if isinstance(asset, AgentRecord):
+            asset = await latest(desk, asset)
+        try:
+            change = await bench.settle(asset, key, state["judgement"])
+        except Mem2EvolveError as exc:
+            if not exc.transient or isinstance(exc, StoreError):
+                raise
+            change = {"to": asset.status, "reason": f"left as it was, for passing trouble: {exc}"}
         kept.append({"id": key, "kind": kind, "name": asset.name, "from": asset.status, **change})
     desk.tell("evolved", kept=kept)
-    return {"kept": kept, "ledger": desk.ledger}
+    return {"kept": kept, "ledger": [*desk.ledger, *bench.ledger]}
 
 
 def _touched(state: State) -> list[tuple[Any, str]]:
-    """Return kind and id of each asset made or used, each once, in the plan's order."""
-    used = set(used_ids(state))
-    return list(
-        {
-            one["asset_id"]: (one["need"]["kind"], one["asset_id"])
-            for one in state["decisions"]
-            if one["asset_id"] and (one["outcome"] == "created" or one["asset_id"] in used)
-        }.values()
-    )
+    """Return kind and id of each asset made or used, each once: tools in the plan's order, then experts."""
+    made = [
+        (one["need"]["kind"], one["asset_id"])
+        for one in state["decisions"]
+        if one["outcome"] == "created"
+    ]
+    used = [(asset["kind"], asset["id"]) for asset in used_assets(state)]
+    order = {one["asset_id"]: n for n, one in enumerate(state["decisions"])}
+    every = {key: (kind, key) for kind, key in (*made, *used)}.values()
+    return sorted(every, key=lambda one: (one[0] != "tool", order.get(one[1], len(order))))
 
 
-async def _settle(
-    desk: Desk, state: State, asset: ToolRecord | AgentRecord, judgement: Judgement
-) -> dict[str, Any]:
-    """Decide on one asset; returns its new status and the reason."""
-    fault = next((fault for fault in judgement["faults"] if fault["id"] == asset.id), None)
-    if fault is not None:
-        return await _faulted(desk, state, asset, fault, judgement)
-    if judgement["verdict"] == "abstained":
-        await _show(desk, asset)
-        return {"to": asset.status, "reason": LEFT}
-    if (
-        asset.status == "quarantined"
-        and judgement["by"] == "person"
-        and judgement["verdict"] == "success"
-    ):
-        return await _move(desk, state, asset, "active", "a person found it right")
-    if asset.status != "candidate":
-        return {"to": asset.status, "reason": "not faulted"}
-    trusted = (
-        not isinstance(asset, ToolRecord)
-        or asset.second_opinion
-        or judgement["verdict"] == "success"
-    )
-    if not trusted:
-        await _show(desk, asset)
-        return {"to": "candidate", "reason": "it never got a second opinion, and the run failed"}
-    return await _move(
-        desk,
-        state,
-        asset,
-        "active",
-        f"passed its gate; verdict {judgement['verdict']} by {judgement['by']}",
-    )
+@dataclass
+class _Evolution:
+    """One pass over the assets of a run."""
 
+    desk: Desk
+    state: State
+    react: "CompiledStateGraph[Any, Any, Any, Any]"
+    ledger: list[Spent] = field(default_factory=list)
+    """What replays cost."""
+    mended: dict[str, str] = field(default_factory=dict)
+    """Id of the version that mends a tool, by the id of that tool: a replay works with it."""
 
-async def _faulted(
-    desk: Desk,
-    state: State,
-    asset: ToolRecord | AgentRecord,
-    fault: dict[str, Any],
-    judgement: Judgement,
-) -> dict[str, Any]:
-    """A fault becomes a case and a new version; else a candidate is dropped, a person's fault quarantines."""
-    if isinstance(asset, ToolRecord):
+    async def settle(self, asset: Asset, key: str, judgement: Judgement) -> dict[str, Any]:
+        """Decide on one asset, known to the run as `key`; returns its new status and the reason."""
+        fault = next((fault for fault in judgement["faults"] if fault["id"] == key), None)
+        if fault is not None:
+            return await self._faulted(asset, key, fault, judgement)
+        if judgement["verdict"] == "abstained":
+            await show(self.desk, asset)
+            return {"to": asset.status, "reason": LEFT}
+        return await self._not_faulted(asset, key, judgement)
+
+    async def _faulted(
+        self, asset: Asset, key: str, fault: dict[str, Any], judgement: Judgement
+    ) -> dict[str, Any]:
+        """A new version takes its place; else a candidate is dropped, and a person's fault quarantines."""
+        run_id, why = self.state["run_id"], fault["why"]
+        if isinstance(asset, ToolRecord):
+            change = await self._faulted_tool(asset, fault, judgement)
+        else:
+            change, lacking = await self._faulted_expert(asset, key, fault, judgement)
+            why += f" (no better version: {lacking})" if lacking else ""
+        if change is not None:
+            return change
+        if asset.status == "candidate":
+            return await move(self.desk, run_id, asset, "retired", f"faulted: {why}")
+        if judgement["by"] == "person":
+            reason = f"a person faulted it: {why}"
+            return await move(self.desk, run_id, asset, "quarantined", reason)
+        return {"to": asset.status, "reason": f"faulted, counted as a loss: {why}"}
+
+    async def _not_faulted(self, asset: Asset, key: str, judgement: Judgement) -> dict[str, Any]:
+        """A candidate is promoted; an expert gets to know the tools that helped it to a success."""
+        verdict, by = judgement["verdict"], judgement["by"]
+        if asset.status == "quarantined" and by == "person" and verdict == "success":
+            return await self._promote(asset, "a person found it right")
+        if verdict == "success" and isinstance(asset, AgentRecord) and asset.status in RECRUITABLE:
+            better = await grown(self.desk, self.state, asset, key, judgement)
+            if better is not None:
+                return await self._replaced(asset, better, better.history[0].reason)
+        if asset.status != "candidate":
+            return {"to": asset.status, "reason": "not faulted"}
+        if isinstance(asset, ToolRecord) and not asset.second_opinion and verdict != "success":
+            await show(self.desk, asset)
+            return {
+                "to": "candidate",
+                "reason": "it never got a second opinion, and the run failed",
+            }
+        return await self._promote(asset, f"passed its gate; verdict {verdict} by {by}")
+
+    async def _faulted_tool(
+        self, tool: ToolRecord, fault: dict[str, Any], judgement: Judgement
+    ) -> dict[str, Any] | None:
+        """A fault becomes a case and a new version; `None` where it cannot be mended."""
         case = _case_of(fault, judgement)
         if (
             case is not None
             and judgement["by"] != "person"
             and not await passes(
-                desk.resources.sandbox, asset.code, asset.function, [case.model_dump()]
+                self.desk.resources.sandbox, tool.code, tool.function, [case.model_dump()]
             )
         ):
             return {
-                "to": asset.status,
+                "to": tool.status,
                 "reason": "the fault was tried out and is not there",
                 "cleared": True,
             }
-        better = await _improve(desk, state, asset, fault, case)
-        if better is not None:
-            await _move(
-                desk, state, asset, "superseded", f"version {better.version}: {fault['why']}"
-            )
-            return {
-                "to": "superseded",
-                "reason": f"version {better.version} mends: {fault['why']}",
-                "new_id": better.id,
-            }
-    if asset.status == "candidate":
-        return await _move(desk, state, asset, "retired", f"faulted: {fault['why']}")
-    if judgement["by"] == "person":
-        return await _move(
-            desk, state, asset, "quarantined", f"a person faulted it: {fault['why']}"
-        )
-    return {"to": asset.status, "reason": f"faulted, counted as a loss: {fault['why']}"}
+        better = await _improve(self.desk, self.state, tool, fault, case)
+        if better is None:
+            return None
+        self.mended[tool.id] = better.id
+        reason = f"version {better.version}: {fault['why']}"
+        await move(self.desk, self.state["run_id"], tool, "superseded", reason)
+        return {
+            "to": "superseded",
+            "reason": f"version {better.version} mends: {fault['why']}",
+            "new_id": better.id,
+        }
+
+    async def _faulted_expert(
+        self, expert: AgentRecord, key: str, fault: dict[str, Any], judgement: Judgement
+    ) -> tuple[dict[str, Any] | None, str]:
+        """A fault becomes another strategy if that does better in a replay; `None` and why where it does not."""
+        decisions = [
+            {**one, "asset_id": self.mended[one["asset_id"]], "record": None}
+            if one["asset_id"] in self.mended
+            else one
+            for one in self.state["decisions"]
+        ]
+        state = State(**{**self.state, "decisions": decisions})  # type: ignore[typeddict-item]
+        tried = await improve_expert(self.desk, state, expert, key, fault, judgement, self.react)
+        self.ledger += tried.ledger
+        if tried.better is None:
+            return None, tried.why
+        return await self._replaced(expert, tried.better, f"mends: {fault['why']}"), ""
+
+    async def _replaced(self, asset: AgentRecord, better: AgentRecord, what: str) -> dict[str, Any]:
+        """Supersede what a version that is active already takes the place of."""
+        await supersede_older(self.desk, self.state["run_id"], better)
+        to = "superseded" if asset.status in RECRUITABLE else asset.status
+        reason = f"version {better.version} is active: {what}"
+        return {"to": to, "reason": reason, "new_id": better.id}
+
+    async def _promote(self, asset: Asset, reason: str) -> dict[str, Any]:
+        return await promote(self.desk, self.state["run_id"], asset, reason)
 
 
 def _case_of(fault: dict[str, Any], judgement: Judgement) -> Case | None:
@@ -156,7 +212,9 @@ async def _improve(
     for turn in range(1, desk.context.debug_rounds + 1):
         try:
             source = await _rewrite(desk, tool, source, failures, turn)
-        except ModelError:
+        except ModelError as exc:
+            if exc.transient:
+                raise
             return None
         found = await screened(desk, source, tool.function)
         problems = [f"line {p.line}: {p.reason}" for p in found]
@@ -175,7 +233,6 @@ async def _improve(
         "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
         "cases": tuple(cases),
         "environment": await environment(desk.resources, source),
-        "version": tool.version + 1,
         "supersedes": tool.id,
         "run_id": state["run_id"],
         "status": "candidate",
@@ -185,9 +242,9 @@ async def _improve(
             ),
         ),
     }
-    better = tool.model_copy(update=changed)
+    better = await numbered(desk, tool.model_copy(update=changed))
     await desk.memory.put(better)
-    await _show(desk, better)
+    await show(desk, better)
     return better
 
 
@@ -210,22 +267,3 @@ async def _rewrite(desk: Desk, tool: ToolRecord, source: str, failures: str, tur
     )
     reply = await desk.text("coder", messages, Sampling(0.2 * turn, MAX_CODE_TOKENS, END_OF_BLOCK))
     return normalise(extract_code(reply))
-
-
-async def _move(
-    desk: Desk, state: State, asset: ToolRecord | AgentRecord, status: Status, reason: str
-) -> dict[str, Any]:
-    """Change the status, with its reason, and the files that show it."""
-    kind: Any = "tool" if isinstance(asset, ToolRecord) else "agent"
-    moved = await desk.memory.set_status(kind, asset.id, status, reason, run_id=state["run_id"])
-    if isinstance(moved, ToolRecord):
-        await _show(desk, moved)
-    return {"to": status, "reason": reason}
-
-
-async def _show(desk: Desk, asset: ToolRecord | AgentRecord) -> None:
-    """Bring the files in `tools_generated/` in line with a tool's record."""
-    if not isinstance(asset, ToolRecord) or not desk.resources.write_files:
-        return
-    change = remove_projection if asset.status == "retired" else write_projection
-    await asyncio.to_thread(change, desk.resources.settings.tools_dir, asset)

@@ -1,21 +1,22 @@
 """Node: meet one need. Recruit the best asset if it fits, otherwise make one: the capability boundary moves."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from ..errors import ModelReplyError
 from ..graph.context import Context
 from ..graph.state import Decision, NeedState, Wanted
-from ..memory.recall import Calibration, Candidate, Need
-from ..memory.records import AgentRecord, StatusChange, card
+from ..memory.recall import Calibration, Candidate, Need, each_once
+from ..memory.records import card
 from ..prompts.load import load_prompt
 from .creation import trajectory_of
+from .creation.expert import create_expert
+from .creation.twins import REUSED
 from .creation.verify import choose_verified
-from .desk import Desk, Resources, bullet_lessons
-from .retrieve_experience import recall_lessons
+from .desk import Desk, Resources
 from .toolbox.registry import keep_builtins
 
 ONE_OFF = "one-off"
@@ -29,10 +30,15 @@ class FitReply(BaseModel):
     fits: int = Field(ge=0)
 
 
-class ExpertReply(BaseModel):
-    """The shape `prompts/agent.yaml` asks for."""
+class Met(NamedTuple):
+    """What came of the attempt to make an asset."""
 
-    strategy: str = Field(min_length=1)
+    record: dict[str, Any] | None = None
+    known: bool = False
+    """Whether it was there already: what was to be made turned out to be its twin."""
+    creations: Sequence[dict[str, Any]] = ()
+    """The trajectory, for a tool."""
+    why: str = ""
 
 
 async def select_or_create_asset(
@@ -54,20 +60,19 @@ async def select_or_create_asset(
     await keep_builtins(resources, desk.context.namespace)
     wanted = Need(kind=need["kind"], name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
-    found = [candidate for candidate in found if _offered(candidate, need, desk.context)]
+    found = each_once(one for one in found if _offered(one, need, desk.context))
     limits = thresholds(desk)
     chosen, why = await choose_verified(
         desk, state["run_id"], found, lambda left: _choose(desk, need, left, limits)
     )
-    made: dict[str, Any] | None = None
-    creations: list[dict[str, Any]] = []
+    met = Met()
     if chosen is None:
-        made, creations, reason = await _create(desk, state, found, creation)
-        why = f"{why}; {reason}" if reason else why
-    decision = _decision(need, found, limits, chosen, made, why)
+        met = await _create(desk, state, found, creation)
+        why = f"{why}; {met.why}" if met.why else why
+    decision = _decision(need, found, limits, chosen, met, why)
     desk.tell("decided", **{key: value for key, value in decision.items() if key != "record"})
-    ledger = [*desk.ledger, *(line for item in creations for line in item.pop("ledger"))]
-    return {"decisions": [decision], "creations": creations, "ledger": ledger}
+    ledger = [*desk.ledger, *(line for item in met.creations for line in item.pop("ledger"))]
+    return {"decisions": [decision], "creations": [*met.creations], "ledger": ledger}
 
 
 def thresholds(desk: Desk) -> Calibration:
@@ -128,17 +133,17 @@ async def _create(
     state: NeedState,
     found: list[Candidate],
     creation: "CompiledStateGraph[Any, Any, Any, Any]",
-) -> tuple[dict[str, Any] | None, list[dict[str, Any]], str]:
-    """Make the asset if the run's settings allow it: what was made, the trajectory, why not."""
+) -> Met:
+    """Make the asset if the run's settings allow it."""
     need, arm = state["need"], desk.context.arm
     if need["kind"] == "agent":
-        return (
-            (await _create_agent(desk, state), [], "")
-            if arm.create_agents
-            else (None, [], "making experts is off")
-        )
+        if not arm.create_agents:
+            return Met(why="making experts is off")
+        expert, known, why = await create_expert(desk, need, state["goal"], state["run_id"])
+        dumped = expert.model_dump(mode="json") | {"id": expert.id} if expert else None
+        return Met(dumped, known, why=why)
     if not arm.create_tools:
-        return None, [], "making tools is off"
+        return Met(why="making tools is off")
     start = {
         "run_id": state["run_id"],
         "need": need,
@@ -148,36 +153,10 @@ async def _create(
     }
     end = await creation.ainvoke(start, context=desk.context)
     trajectory = trajectory_of(end)
-    return end["tool"], [trajectory], "" if end["tool"] else f"no tool was made: {end['outcome']}"
-
-
-async def _create_agent(desk: Desk, state: NeedState) -> dict[str, Any] | None:
-    """Describe the expert, and store it as a candidate."""
-    need = state["need"]
-    lessons = await recall_lessons(desk, state["goal"], "agent", desk.context.lessons_for_planning)
-    messages = load_prompt("agent").messages(
-        name=need["name"],
-        expertise=need["description"],
-        goal=state["goal"],
-        lessons=bullet_lessons(lessons),
-    )
-    try:
-        reply = await desk.structured("planner", messages, ExpertReply)
-    except ModelReplyError:
-        return None
-    record = AgentRecord(
-        name=need["name"],
-        expertise=need["description"],
-        strategy=reply.strategy,
-        namespace=desk.context.namespace,
-        run_id=state["run_id"],
-        history=(
-            StatusChange(status="candidate", reason="made for a sub-task", run_id=state["run_id"]),
-        ),
-    )
-    if desk.context.evolve:
-        await desk.memory.put(record)
-    return record.model_dump(mode="json") | {"id": record.id}
+    if end["tool"] is None:
+        return Met(None, creations=[trajectory], why=f"no tool was made: {end['outcome']}")
+    known = end["outcome"] == REUSED
+    return Met(end["tool"], known, [trajectory], end["outcome"] if known else "")
 
 
 def _decision(
@@ -185,14 +164,16 @@ def _decision(
     found: list[Candidate],
     limits: Calibration,
     chosen: Candidate | None,
-    made: dict[str, Any] | None,
+    met: Met,
     why: str,
 ) -> Decision:
-    others = [candidate.name for candidate in found if chosen is None or candidate.id != chosen.id]
+    made = met.record
+    taken = chosen.id if chosen else made["id"] if made else ""
+    others = [candidate.name for candidate in found if candidate.id != taken]
     return Decision(
         need=need,
-        outcome="recruited" if chosen else "created" if made else "none",
-        asset_id=chosen.id if chosen else made["id"] if made else "",
+        outcome="recruited" if chosen or met.known else "created" if made else "none",
+        asset_id=taken,
         asset_name=chosen.name if chosen else made["name"] if made else "",
         score=round(found[0].score, 3) if found else None,
         delta=limits.delta,
@@ -210,5 +191,5 @@ def _decision(
         ],
         runner_up=others[0] if others else "",
         why=why,
-        record=made,
+        record=None if met.known else made,
     )

@@ -13,6 +13,7 @@ from ..desk import Desk, Resources
 from ..naming import tool_name
 from ..retrieve_experience import recall_lessons
 from ..toolbox.web import search_web
+from .free_name import free_name
 from .spec import Spec, make_spec, spec_of
 from .state import CreationState
 
@@ -37,7 +38,7 @@ async def gather_knowledge(
     """Settle the tool's name and signature, recall tool experience, and search the web."""
     desk = Desk.of(runtime, resources, "create:gather")
     need = state["need"]
-    name = await free_name(desk, tool_name(need["name"]))
+    name = await free_name(desk, "tool", tool_name(need["name"]), need["description"])
     spec, trouble = spec_of(need, name), ""
     if spec is None:
         try:
@@ -77,15 +78,6 @@ async def gather_knowledge(
         "tool": None,
         "ledger": desk.ledger,
     }
-
-
-async def free_name(desk: Desk, name: str) -> str:
-    """Return `name`, or with a number behind it when a tool of another purpose has it."""
-    taken, n = name, 2
-    while await desk.memory.find_by_name("tool", taken, namespace=desk.context.namespace):
-        suffix = f"_{n}"
-        taken, n = name[: 64 - len(suffix)] + suffix, n + 1
-    return taken
 
 
 async def _ask_signature(desk: Desk, state: CreationState, name: str) -> Spec:

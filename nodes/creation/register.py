@@ -1,4 +1,4 @@
-"""Step 7: store the tool as a candidate, usable in this run."""
+"""Step 7: store the tool as a candidate, usable in this run, unless a known one does the same."""
 
 from typing import Any
 
@@ -9,14 +9,22 @@ from ...memory.records import Case, StatusChange, ToolRecord
 from ...sandbox import read_header
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
+from ..naming import tool_name
 from .state import CreationState
+from .twins import REUSED, settle_twins
 from .verify import environment
 
 
 async def register(
     state: CreationState, runtime: Runtime[Context], *, resources: Resources
 ) -> dict[str, Any]:
-    """Store the chosen draft with its confirmed cases; a frozen run only hands it on."""
+    """Store the chosen draft with its confirmed cases; a frozen run only hands it on.
+
+    A near-twin of a known tool is stored as a version of that, or, where nothing is gained, not at all.
+
+    Raises:
+        SandboxUnavailable: If it cannot be compared with its twins.
+    """
     desk = Desk.of(runtime, resources, "create:register")
     source, name = state["chosen"], state["name"]
     record = ToolRecord(
@@ -37,7 +45,11 @@ async def register(
             StatusChange(status="candidate", reason="passed its cases", run_id=state["run_id"]),
         ),
     )
-    if desk.context.evolve:
+    record, settled = await settle_twins(desk, record, tool_name(state["need"]["name"]))
+    if desk.context.evolve and settled != "reused":
         await desk.memory.put(record)
-    desk.tell("registered", name=name, id=record.id, cases=len(record.cases))
-    return {"tool": record.model_dump(mode="json") | {"id": record.id}}
+    desk.tell(
+        "registered", name=record.name, id=record.id, cases=len(record.cases), settled=settled
+    )
+    update = {"tool": record.model_dump(mode="json") | {"id": record.id}}
+    return update | ({"outcome": REUSED} if settled == "reused" else {})

@@ -160,7 +160,13 @@ def tool_record(**changed: Any) -> ToolRecord:
 
 def agent_record(**changed: Any) -> AgentRecord:
     """Return the expert as a run before has left it."""
-    parts = {"name": EXPERT, "expertise": EXPERTISE, "strategy": STRATEGY, "status": "active"}
+    parts = {
+        "name": EXPERT,
+        "expertise": EXPERTISE,
+        "strategy": STRATEGY,
+        "tools": (TOOL,),
+        "status": "active",
+    }
     return AgentRecord(**{**parts, **changed})
 
 

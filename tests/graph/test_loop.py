@@ -95,10 +95,14 @@ def test_a_first_task_makes_what_it_lacks(first: First) -> None:
     assert cast.order[0] == "plan"
     assert sorted(cast.order[1:5]) == ["agent", "cases", "oracle", "tool"]
     assert cast.order[5:] == ["act", "act", "second_answer", "generalise", "tool_lesson"]
-    assert first.statuses == {f"{TOOL} v1": "active", f"{EXPERT} v1": "active"}
+    assert first.statuses == {
+        f"{TOOL} v1": "active",
+        f"{EXPERT} v1": "superseded",
+        f"{EXPERT} v2": "active",
+    }
     assert [(one["name"], one["from"], one["to"], one["reason"]) for one in end["kept"]] == [
-        (EXPERT, "candidate", "active", "passed its gate; verdict success by judge"),
         (TOOL, "candidate", "active", "passed its gate; verdict success by judge"),
+        (EXPERT, "candidate", "superseded", f"version 2 is active: helped by {TOOL}"),
     ]
 
 
@@ -255,14 +259,14 @@ async def test_a_second_task_recruits_and_recalls(agent: Agent) -> None:
 
     assert (end["answer"], end["verdict"]) == ("2870", "success")
     assert cast.order == ["plan", "act", "act", "second_answer"]
-    made = {one["need"]["kind"]: one["asset_id"] for one in first["decisions"]}
-    for kind in ("tool", "agent"):
+    made = {one["kind"]: one.get("new_id", one["id"]) for one in first["kept"]}
+    for kind, uses in (("tool", 1), ("agent", 0)):  # the expert's second version is new
         decision = decision_on(end, kind)
         assert (decision["outcome"], decision["asset_id"]) == ("recruited", made[kind])
         assert (decision["score"], decision["delta"]) == (1.0, 0.5)
         assert decision["why"] == "scores 1.00, beyond doubt from 0.80"
         [best, *_] = decision["candidates"]
-        assert (best["status"], best["uses"], best["wins"]) == ("active", 1, 1)
+        assert (best["status"], best["uses"], best["wins"]) == ("active", uses, uses)
     lesson = first["learned"][0]["id"]
     shown = f"{LESSON['applies_when']}: {LESSON['knowledge']}"
     assert shown in cast.heard("plan")[0]

@@ -139,7 +139,11 @@ async def test_right_promotes_a_candidate(open_agent: Open) -> None:
         says(run, right=True, because="I checked it."),
     )
 
-    assert set((await agent.statuses()).values()) == {"active"}
+    assert await agent.statuses() == {
+        f"{TOOL} v1": "active",
+        f"{EXPERT} v1": "superseded",
+        f"{EXPERT} v2": "active",
+    }
     assert (end["verdict"], end["answer"]) == ("success", "385")
     assert [one["new"] for one in end["learned"]] == [True, True]
     record = await agent.record(run)

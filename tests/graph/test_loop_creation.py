@@ -18,7 +18,6 @@ from .conftest import (
     TOOL,
     TOOL_LESSON,
     Agent,
-    agent_record,
     call,
     decision_on,
     fenced,
@@ -26,7 +25,6 @@ from .conftest import (
     offered,
     plan_of,
     subtask,
-    tool_record,
     wanted,
 )
 
@@ -266,23 +264,6 @@ async def test_tool_experience_and_near_misses_steer_the_making(agent: Agent) ->
     decision = decision_on(end, "tool")
     assert (decision["outcome"], decision["runner_up"]) == ("created", TOOL)
     assert decision["why"] == "Squares are no cubes."
-
-
-async def test_a_name_that_is_taken_gets_a_number(agent: Agent) -> None:
-    """Another purpose under the same name is another tool, not a new version."""
-    await agent.seed(tool_record(description="Counts the words of a text"), agent_record())
-    numbered = f"{TOOL}_2"
-    cast = first_run(
-        agent=None,
-        tool=fenced(FORMULA.replace(TOOL, numbered)),
-        oracle=fenced(LOOP.replace(TOOL, numbered)),
-        act=[call(10, numbered), "385"],
-    )
-    end = await agent.run(cast, fit_check=False, delta=0.9)
-
-    assert decision_on(end, "tool")["asset_name"] == numbered
-    statuses = await agent.statuses()
-    assert statuses[f"{TOOL} v1"] == statuses[f"{numbered} v1"] == "active"
 
 
 async def test_inputs_that_do_not_fit_the_signature_are_left_out(agent: Agent) -> None:
