@@ -3,34 +3,34 @@
 import asyncio
 from typing import Any, Final
 
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from ..errors import ModelError
 from ..graph.context import Context
 from ..graph.state import Judgement, State
 from ..memory.projection import remove_projection, write_projection
-from ..memory.records import AgentRecord, Case, Status, StatusChange, ToolRecord
-from ..models.chat import Sampling
-from ..models.replies import extract_code
-from ..prompts.load import load_prompt
-from ..sandbox import normalise, read_header
+from ..memory.records import AgentRecord, Case, Status, ToolRecord
 from .chronicle import used_ids
-from .creation.agree import normal_form
-from .creation.check import passes, screened
-from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
+from .creation.check import passes
+from .creation.question import is_weak, was_approved
 from .desk import Desk, Resources
 
 LEFT: Final = "left a candidate: no verdict"
 
 
 async def evolve_assets(
-    state: State, runtime: Runtime[Context], *, resources: Resources
+    state: State,
+    runtime: Runtime[Context],
+    *,
+    resources: Resources,
+    mending: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
     """Go through the assets that the run made or used.
 
     A candidate that passed its gate is promoted unless the critique of that asset faults it. A fault
     becomes a new case and a new version, or the candidate is dropped. After an abstention everything
-    stays as it is.
+    stays as it is. New versions come first, since a person may be asked about one: until all have been
+    answered nothing is written.
 
     Raises:
         StoreError: If the memory cannot be written.
@@ -38,14 +38,22 @@ async def evolve_assets(
     desk = Desk.of(runtime, resources, "evolve_assets", "backward")
     judgement = state["judgement"]
     kept: list[dict[str, Any]] = []
-    for kind, key in _touched(state):
-        asset = await desk.memory.get(kind, key)
-        if asset is None or asset.origin != "generated" or judgement is None:
-            continue
-        change = await _settle(desk, state, asset, judgement)
-        kept.append({"id": key, "kind": kind, "name": asset.name, "from": asset.status, **change})
+    if judgement is None:
+        return {"kept": kept, "ledger": desk.ledger}
+    found = [(kind, await desk.memory.get(kind, key)) for kind, key in _touched(state)]
+    assets = [(kind, one) for kind, one in found if one is not None and one.origin == "generated"]
+    mended = {
+        one.id: await _mend(desk, state, one, judgement, mending)
+        for _, one in assets
+        if isinstance(one, ToolRecord)
+    }
+    for kind, asset in assets:
+        change = await _settle(desk, state, asset, judgement, mended.get(asset.id) or {})
+        about = {"id": asset.id, "kind": kind, "name": asset.name, "from": asset.status}
+        kept.append({**about, **change})
     desk.tell("evolved", kept=kept)
-    return {"kept": kept, "ledger": desk.ledger}
+    spent = [line for one in mended.values() for line in one.get("ledger", [])]
+    return {"kept": kept, "ledger": [*desk.ledger, *spent]}
 
 
 def _touched(state: State) -> list[tuple[Any, str]]:
@@ -61,12 +69,16 @@ def _touched(state: State) -> list[tuple[Any, str]]:
 
 
 async def _settle(
-    desk: Desk, state: State, asset: ToolRecord | AgentRecord, judgement: Judgement
+    desk: Desk,
+    state: State,
+    asset: ToolRecord | AgentRecord,
+    judgement: Judgement,
+    mended: dict[str, Any],
 ) -> dict[str, Any]:
     """Decide on one asset; returns its new status and the reason."""
-    fault = next((fault for fault in judgement["faults"] if fault["id"] == asset.id), None)
+    fault = _fault_of(asset, judgement)
     if fault is not None:
-        return await _faulted(desk, state, asset, fault, judgement)
+        return await _faulted(desk, state, asset, fault, judgement, mended)
     if judgement["verdict"] == "abstained":
         await _show(desk, asset)
         return {"to": asset.status, "reason": LEFT}
@@ -78,14 +90,9 @@ async def _settle(
         return await _move(desk, state, asset, "active", "a person found it right")
     if asset.status != "candidate":
         return {"to": asset.status, "reason": "not faulted"}
-    trusted = (
-        not isinstance(asset, ToolRecord)
-        or asset.second_opinion
-        or judgement["verdict"] == "success"
-    )
-    if not trusted:
+    if why := _why_not_yet(asset, judgement):
         await _show(desk, asset)
-        return {"to": "candidate", "reason": "it never got a second opinion, and the run failed"}
+        return {"to": "candidate", "reason": why}
     return await _move(
         desk,
         state,
@@ -95,43 +102,81 @@ async def _settle(
     )
 
 
+def _why_not_yet(asset: ToolRecord | AgentRecord, judgement: Judgement) -> str:
+    """Say what keeps a candidate without fault from being promoted; empty when nothing does."""
+    if not isinstance(asset, ToolRecord):
+        return ""
+    if not asset.second_opinion and judgement["verdict"] != "success":
+        return "it never got a second opinion, and the run failed"
+    if is_weak(asset) and not was_approved(asset) and judgement["by"] != "person":
+        return "its cases are weak: it needs a person"
+    return ""
+
+
+def _fault_of(asset: ToolRecord | AgentRecord, judgement: Judgement) -> dict[str, Any] | None:
+    return next((fault for fault in judgement["faults"] if fault["id"] == asset.id), None)
+
+
+async def _mend(
+    desk: Desk,
+    state: State,
+    tool: ToolRecord,
+    judgement: Judgement,
+    mending: "CompiledStateGraph[Any, Any, Any, Any]",
+) -> dict[str, Any]:
+    """Make a better version of a faulted tool, which is not stored yet; a person may be asked about it.
+
+    Returns:
+        Nothing for a tool without fault; `cleared` when the fault was tried out and is not there; else
+        how the mending ended.
+    """
+    fault = _fault_of(tool, judgement)
+    if fault is None:
+        return {}
+    case = _case_of(fault, judgement)
+    if (
+        case is not None
+        and judgement["by"] != "person"
+        and not await passes(desk, tool.code, tool.function, [case.model_dump()])
+    ):
+        return {"cleared": True}
+    start = {
+        "run_id": state["run_id"],
+        "tool": tool.model_dump(mode="json"),
+        "why": fault["why"],
+        "cases": [one.model_dump(mode="json") for one in (*tool.cases, *([case] if case else []))],
+    }
+    end: dict[str, Any] = await mending.ainvoke(start, context=desk.context)
+    return end
+
+
 async def _faulted(
     desk: Desk,
     state: State,
     asset: ToolRecord | AgentRecord,
     fault: dict[str, Any],
     judgement: Judgement,
+    mended: dict[str, Any],
 ) -> dict[str, Any]:
     """A fault becomes a case and a new version; else a candidate is dropped, a person's fault quarantines."""
-    if isinstance(asset, ToolRecord):
-        case = _case_of(fault, judgement)
-        if (
-            case is not None
-            and judgement["by"] != "person"
-            and not await passes(desk, asset.code, asset.function, [case.model_dump()])
-        ):
-            return {
-                "to": asset.status,
-                "reason": "the fault was tried out and is not there",
-                "cleared": True,
-            }
-        better = await _improve(desk, state, asset, fault, case)
-        if better is not None:
-            await _move(
-                desk, state, asset, "superseded", f"version {better.version}: {fault['why']}"
-            )
-            return {
-                "to": "superseded",
-                "reason": f"version {better.version} mends: {fault['why']}",
-                "new_id": better.id,
-            }
+    if mended.get("cleared"):
+        reason = "the fault was tried out and is not there"
+        return {"to": asset.status, "reason": reason, "cleared": True}
+    if mended.get("better"):
+        better = ToolRecord(**mended["better"])
+        await desk.memory.put(better)
+        await _show(desk, better)
+        await _move(desk, state, asset, "superseded", f"version {better.version}: {fault['why']}")
+        reason = f"version {better.version} mends: {fault['why']}"
+        return {"to": "superseded", "reason": reason, "new_id": better.id}
+    why = fault["why"]
+    if mended.get("outcome"):
+        why = f"{why}; no new version: {mended['outcome']}"
     if asset.status == "candidate":
-        return await _move(desk, state, asset, "retired", f"faulted: {fault['why']}")
+        return await _move(desk, state, asset, "retired", f"faulted: {why}")
     if judgement["by"] == "person":
-        return await _move(
-            desk, state, asset, "quarantined", f"a person faulted it: {fault['why']}"
-        )
-    return {"to": asset.status, "reason": f"faulted, counted as a loss: {fault['why']}"}
+        return await _move(desk, state, asset, "quarantined", f"a person faulted it: {why}")
+    return {"to": asset.status, "reason": f"faulted, counted as a loss: {why}"}
 
 
 def _case_of(fault: dict[str, Any], judgement: Judgement) -> Case | None:
@@ -139,72 +184,6 @@ def _case_of(fault: dict[str, Any], judgement: Judgement) -> Case | None:
         return None
     origin = "person" if judgement["by"] == "person" else "model"
     return Case(args=fault["args"], expected=fault["expected"], origin=origin, tolerance=1e-9)  # type: ignore[arg-type]  # one of two literals
-
-
-async def _improve(
-    desk: Desk, state: State, tool: ToolRecord, fault: dict[str, Any], case: Case | None
-) -> ToolRecord | None:
-    """Rewrite the tool until it passes its cases and the new one, or the rounds run out."""
-    if not (await desk.chat("coder")).profile.mends_code:
-        return None
-    cases = [*tool.cases, *([case] if case else [])]
-    failures, source = f"- {fault['why']}", tool.code
-    for turn in range(1, desk.context.debug_rounds + 1):
-        try:
-            source = await _rewrite(desk, tool, source, failures, turn)
-        except ModelError:
-            return None
-        found = await screened(desk, source, tool.function)
-        problems = [f"line {p.line}: {p.reason}" for p in found]
-        problems = problems or await passes(
-            desk, source, tool.function, [one.model_dump() for one in cases]
-        )
-        if not problems and normal_form(source) == normal_form(tool.code):
-            problems = ["it is the same code as before"]
-        if not problems:
-            break
-        failures = "\n".join(f"- {problem}" for problem in problems[:3])
-    else:
-        return None
-    changed = {
-        "code": source,
-        "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
-        "cases": tuple(cases),
-        "version": tool.version + 1,
-        "supersedes": tool.id,
-        "run_id": state["run_id"],
-        "status": "candidate",
-        "history": (
-            StatusChange(
-                status="candidate", reason=f"mends: {fault['why']}", run_id=state["run_id"]
-            ),
-        ),
-    }
-    better = tool.model_copy(update=changed)
-    await desk.memory.put(better)
-    await _show(desk, better)
-    return better
-
-
-async def _rewrite(desk: Desk, tool: ToolRecord, source: str, failures: str, turn: int) -> str:
-    signature = next(
-        (
-            line[4:].rstrip(":")
-            for line in source.splitlines()
-            if line.startswith(f"def {tool.function}")
-        ),
-        tool.function,
-    )
-    messages = load_prompt("tool").messages(
-        description=tool.description,
-        signature=signature,
-        packages=packages_clause(desk.resources.settings.packages),
-        lessons="",
-        web="",
-        failures=f"It exists, but is faulty:\n```python\n{source}```\nIts faults:\n{failures}",
-    )
-    reply = await desk.text("coder", messages, Sampling(0.2 * turn, MAX_CODE_TOKENS, END_OF_BLOCK))
-    return normalise(extract_code(reply))
 
 
 async def _move(

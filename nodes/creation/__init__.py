@@ -1,6 +1,7 @@
 """The making of a tool: a sub-graph of its own.
 
-gather_knowledge → choose_inputs ∥ write_code → check_drafts → register, or write_code again.
+gather_knowledge → choose_inputs ∥ write_code → check_drafts → weigh_approval → register, or write_code again.
+Where a person must be asked, weigh_approval → ask_approval → register, or write_code again.
 """
 
 from typing import Any
@@ -11,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from ...graph.context import Context
 from ..desk import Resources
+from .approve import after_approval, after_weighing, ask_approval, weigh_approval
 from .check import check_drafts
 from .gather import gather_knowledge
 from .register import register
@@ -35,13 +37,14 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
 
     def after_check(state: CreationState, runtime: Runtime[Context]) -> str:
         if state["chosen"]:
-            return "register"
+            return "weigh_approval"
         # Without inputs no case can be confirmed, however often the code is written.
         spent = state["round"] >= Context.of(runtime.context).debug_rounds or not state["inputs"]
         return END if spent else "write_code"
 
     graph = StateGraph(CreationState, context_schema=Context)
-    for step in (gather_knowledge, choose_inputs, write_code, check_drafts, register):
+    steps = (gather_knowledge, choose_inputs, write_code, check_drafts)
+    for step in (*steps, weigh_approval, ask_approval, register):
         graph.add_node(step.__name__, bound(step))
     graph.add_edge(START, "gather_knowledge")
     graph.add_conditional_edges(
@@ -49,6 +52,12 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
     )
     graph.add_edge("choose_inputs", "check_drafts")
     graph.add_edge("write_code", "check_drafts")
-    graph.add_conditional_edges("check_drafts", after_check, ["register", "write_code", END])
+    graph.add_conditional_edges("check_drafts", after_check, ["weigh_approval", "write_code", END])
+    graph.add_conditional_edges(
+        "weigh_approval", after_weighing, {"ask": "ask_approval", "keep": "register", "end": END}
+    )
+    graph.add_conditional_edges(
+        "ask_approval", after_approval, {"keep": "register", "write": "write_code", "end": END}
+    )
     graph.add_edge("register", END)
     return graph.compile(name="create_tool")

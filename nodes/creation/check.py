@@ -56,6 +56,8 @@ async def check_drafts(
     turn = state["round"] + 1
     mends = (await desk.chat("coder")).profile.mends_code and turn < desk.context.debug_rounds
     passing = _passing(voters, state, spare=not mends)
+    rejected = state.get("rejected", [])
+    passing = [source for source in passing if normal_form(source) not in rejected]
     lacking = _lacking(state["inputs"], cases, voters, passing)
     desk.tell(
         "checked", round=turn, implementations=len(voters), confirmed=len(cases), contested=len(contested),

@@ -19,8 +19,18 @@ async def register(
 ) -> dict[str, Any]:
     """Store the chosen draft with its confirmed cases; a frozen run only hands it on."""
     desk = Desk.of(runtime, resources, "create:register")
-    source, name = state["chosen"], state["name"]
-    record = ToolRecord(
+    record = record_of(desk, state)
+    if desk.context.evolve:
+        await desk.memory.put(record)
+    desk.tell("registered", name=record.name, id=record.id, cases=len(record.cases))
+    return {"tool": record.model_dump(mode="json") | {"id": record.id}}
+
+
+def record_of(desk: Desk, state: CreationState) -> ToolRecord:
+    """Return the record of the chosen draft."""
+    source, name, resources = state["chosen"], state["name"], desk.resources
+    reasons = ["passed its cases", *filter(None, [state.get("approval", "")])]
+    return ToolRecord(
         name=name,
         description=state["need"]["description"],
         input_schema=signature_schema(source, name),
@@ -34,14 +44,11 @@ async def register(
         environment=environment(resources),
         namespace=desk.context.namespace,
         run_id=state["run_id"],
-        history=(
-            StatusChange(status="candidate", reason="passed its cases", run_id=state["run_id"]),
+        history=tuple(
+            StatusChange(status="candidate", reason=reason, run_id=state["run_id"])
+            for reason in reasons
         ),
     )
-    if desk.context.evolve:
-        await desk.memory.put(record)
-    desk.tell("registered", name=name, id=record.id, cases=len(record.cases))
-    return {"tool": record.model_dump(mode="json") | {"id": record.id}}
 
 
 def environment(resources: Resources) -> dict[str, str]:

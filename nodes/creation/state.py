@@ -57,6 +57,14 @@ class CreationState(TypedDict, total=False):
     """Whether a draft of the first round passed."""
     outcome: str
     """Why it ended: `created`, or what was lacking."""
+    question: dict[str, Any]
+    """What a person is asked before the tool is kept; empty when nobody is."""
+    approval: str
+    """What a person said for the tool; it becomes a line of the record's history."""
+    rejected: list[str]
+    """Normal forms of the drafts that a person rejected: they vote, but are not chosen again."""
+    demanded: list[dict[str, Any]]
+    """Cases that a person gave: what is kept passes them."""
     tool: dict[str, Any] | None
     """The record that was stored."""
     ledger: Annotated[list[Spent], gather]
