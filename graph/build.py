@@ -23,10 +23,11 @@ from ..nodes.desk import Resources
 from ..nodes.distill import distill
 from ..nodes.evaluate import evaluate
 from ..nodes.evolve_assets import evolve_assets
+from ..nodes.mend import build_mending
 from ..nodes.plan import plan
 from ..nodes.react import build_react
 from ..nodes.retrieve_experience import retrieve_experience
-from ..nodes.select_or_create_asset import select_or_create_asset
+from ..nodes.select_or_create_asset import build_selection, select_or_create_asset
 from .context import Context
 from .state import Input, NeedState, State, SubTaskState
 
@@ -36,18 +37,22 @@ RECURSION_LIMIT: Final = 10_007
 
 def build_builder(resources: Resources) -> "StateGraph[State, Context, Input, State]":
     """Return the uncompiled graph, for those who want to change or compile it themselves."""
-    creation, react = build_creation(resources), build_react(resources)
+    selection = build_selection(resources, build_creation(resources))
+    react, mending = build_react(resources), build_mending(resources)
     graph: StateGraph[State, Context, Input, State] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
     for step in (retrieve_experience, plan, aggregate, evaluate, distill):
         graph.add_node(step.__name__, _node(step, resources=resources))
-    graph.add_node("evolve_assets", _node(evolve_assets, resources=resources, react=react))
+    graph.add_node(
+        "evolve_assets",
+        _node(evolve_assets, resources=resources, react=react, mending=mending),
+    )
     graph.add_node("schedule", RunnableLambda(_schedule))
     graph.add_node("reopen", RunnableLambda(_reopen))
     graph.add_node(
         "select_or_create_asset",
-        _node(select_or_create_asset, resources=resources, creation=creation),
+        _node(select_or_create_asset, resources=resources, selection=selection),
         input_schema=NeedState,
     )
     graph.add_node("act", _node(act, resources=resources, react=react), input_schema=SubTaskState)

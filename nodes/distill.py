@@ -17,6 +17,7 @@ from ..memory.records import ExperienceRecord, card
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .chronicle import record_run
+from .creation.approve import UNANSWERED
 from .desk import Desk, Resources
 from .evaluate import work_of
 
@@ -75,7 +76,12 @@ async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, A
         confirmed = _confirmed(state, desk) if verdict == "success" else None
         learned.append(confirmed or await _agent_lesson(desk, state, verdict))
     if arm.use_tool_experience:
-        drafted = [creation for creation in state["creations"] if creation["drafts"]]
+        # What nobody could be asked about says nothing of how tools are made.
+        drafted = [
+            creation
+            for creation in state["creations"]
+            if creation["drafts"] and not creation["outcome"].startswith(UNANSWERED)
+        ]
         learned += [await _tool_lesson(desk, state, one) for one in drafted[:MAX_TOOL_LESSONS]]
     return learned
 

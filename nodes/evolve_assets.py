@@ -1,28 +1,22 @@
 """Node: what becomes of the assets, by the verdict: promoted, improved, dropped, or left a candidate."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from ..errors import Mem2EvolveError, ModelError, StoreError
+from ..errors import Mem2EvolveError, StoreError
 from ..graph.context import Context
 from ..graph.state import Judgement, Spent, State
-from ..memory.records import RECRUITABLE, AgentRecord, Case, StatusChange, ToolRecord
-from ..models.chat import Sampling
-from ..models.replies import extract_code
-from ..prompts.load import load_prompt
-from ..sandbox import normalise, read_header
+from ..memory.records import RECRUITABLE, AgentRecord, Case, ToolRecord
 from .chronicle import used_assets
-from .creation.agree import normal_form
 from .creation.cases import passes
-from .creation.check import screened
-from .creation.verify import environment
-from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
+from .creation.question import is_weak, was_approved
 from .desk import Desk, Resources
 from .evolve_expert import grown, improve_expert, latest
-from .keeping import Asset, move, numbered, promote, show, supersede_older
+from .keeping import Asset, move, promote, show, supersede_older
 
 LEFT: Final = "left a candidate: no verdict"
 
@@ -33,35 +27,50 @@ async def evolve_assets(
     *,
     resources: Resources,
     react: "CompiledStateGraph[Any, Any, Any, Any]",
+    mending: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
     """Go through the assets that the run made or used, tools first.
 
     A candidate that passed its gate is promoted unless the critique of that asset faults it. A fault
     becomes a new case and a new version, or the candidate is dropped. An expert gets to know the tools
     that helped it. After an abstention everything stays as it is, and so does an asset whose turn met
-    passing trouble.
+    passing trouble. New versions of tools come first, since a person may be asked about one: until
+    all have been answered nothing is written.
 
     Raises:
         StoreError: If the memory cannot be written.
     """
     desk = Desk.of(runtime, resources, "evolve_assets", "backward")
-    bench = _Evolution(desk, state, react)
+    judgement = state["judgement"]
     kept: list[dict[str, Any]] = []
-    for kind, key in _touched(state):
-        asset = await desk.memory.get(kind, key)
-        if asset is None or asset.origin != "generated" or state["judgement"] is None:
-            continue
-        if isinstance(asset, AgentRecord):
-            asset = await latest(desk, asset)
-        try:
-            change = await bench.settle(asset, key, state["judgement"])
-        except Mem2EvolveError as exc:
-            if not exc.transient or isinstance(exc, StoreError):
-                raise
-            change = {"to": asset.status, "reason": f"left as it was, for passing trouble: {exc}"}
-        kept.append({"id": key, "kind": kind, "name": asset.name, "from": asset.status, **change})
+    if judgement is None:
+        return {"kept": kept, "ledger": desk.ledger}
+    bench = _Evolution(desk, state, react)
+    found = [(kind, key, await desk.memory.get(kind, key)) for kind, key in _touched(state)]
+    assets = [(*_, one) for *_, one in found if one is not None and one.origin == "generated"]
+    for _, key, tool in assets:
+        if isinstance(tool, ToolRecord):
+            bench.mended[key] = await _or_trouble(bench.mend(tool, judgement, mending))
+    for kind, key, asset in assets:
+        now = await latest(desk, asset) if isinstance(asset, AgentRecord) else asset
+        change = bench.mended.get(key, {}).get("change")
+        if change is None:
+            change = await _or_trouble(bench.settle(now, key, judgement))
+            change = change.get("change", change)
+        about = {"id": key, "kind": kind, "name": now.name, "from": now.status}
+        kept.append({**about, "to": now.status, **change})
     desk.tell("evolved", kept=kept)
     return {"kept": kept, "ledger": [*desk.ledger, *bench.ledger]}
+
+
+async def _or_trouble(step: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a step found, or, where passing trouble kept it from that, why the asset stays as it was."""
+    try:
+        return await step
+    except Mem2EvolveError as exc:
+        if not exc.transient or isinstance(exc, StoreError):
+            raise
+        return {"change": {"reason": f"left as it was, for passing trouble: {exc}"}}
 
 
 def _touched(state: State) -> list[tuple[Any, str]]:
@@ -86,12 +95,45 @@ class _Evolution:
     react: "CompiledStateGraph[Any, Any, Any, Any]"
     ledger: list[Spent] = field(default_factory=list)
     """What replays cost."""
-    mended: dict[str, str] = field(default_factory=dict)
+    mended: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How the mending of each tool ended, by its id."""
+    better: dict[str, str] = field(default_factory=dict)
     """Id of the version that mends a tool, by the id of that tool: a replay works with it."""
+
+    async def mend(
+        self,
+        tool: ToolRecord,
+        judgement: Judgement,
+        mending: "CompiledStateGraph[Any, Any, Any, Any]",
+    ) -> dict[str, Any]:
+        """Make a better version of a faulted tool, which is not stored yet; a person may be asked about it.
+
+        Returns:
+            Nothing for a tool without fault; `cleared` when the fault was tried out and is not there;
+            else how the mending ended.
+        """
+        fault = _fault_of(tool.id, judgement)
+        if fault is None:
+            return {}
+        case = _case_of(fault, judgement)
+        extra = [case.model_dump(mode="json")] if case else []
+        box = self.desk.resources.sandbox
+        by_person = judgement["by"] == "person"
+        if extra and not by_person and not await passes(box, tool.code, tool.function, extra):
+            return {"cleared": True}
+        start = {
+            "run_id": self.state["run_id"],
+            "tool": tool.model_dump(mode="json"),
+            "why": fault["why"],
+            "cases": [*(one.model_dump(mode="json") for one in tool.cases), *extra],
+        }
+        end: dict[str, Any] = await mending.ainvoke(start, context=self.desk.context)
+        self.ledger += end.get("ledger", [])
+        return end
 
     async def settle(self, asset: Asset, key: str, judgement: Judgement) -> dict[str, Any]:
         """Decide on one asset, known to the run as `key`; returns its new status and the reason."""
-        fault = next((fault for fault in judgement["faults"] if fault["id"] == key), None)
+        fault = _fault_of(key, judgement)
         if fault is not None:
             return await self._faulted(asset, key, fault, judgement)
         if judgement["verdict"] == "abstained":
@@ -105,10 +147,10 @@ class _Evolution:
         """A new version takes its place; else a candidate is dropped, and a person's fault quarantines."""
         run_id, why = self.state["run_id"], fault["why"]
         if isinstance(asset, ToolRecord):
-            change = await self._faulted_tool(asset, fault, judgement)
+            change, lacking = await self._faulted_tool(asset, fault, self.mended.get(key, {}))
         else:
             change, lacking = await self._faulted_expert(asset, key, fault, judgement)
-            why += f" (no better version: {lacking})" if lacking else ""
+        why += f" (no better version: {lacking})" if lacking else ""
         if change is not None:
             return change
         if asset.status == "candidate":
@@ -129,50 +171,36 @@ class _Evolution:
                 return await self._replaced(asset, better, better.history[0].reason)
         if asset.status != "candidate":
             return {"to": asset.status, "reason": "not faulted"}
-        if isinstance(asset, ToolRecord) and not asset.second_opinion and verdict != "success":
+        if isinstance(asset, ToolRecord) and (why := _why_not_yet(asset, judgement)):
             await show(self.desk, asset)
-            return {
-                "to": "candidate",
-                "reason": "it never got a second opinion, and the run failed",
-            }
+            return {"to": "candidate", "reason": why}
         return await self._promote(asset, f"passed its gate; verdict {verdict} by {by}")
 
     async def _faulted_tool(
-        self, tool: ToolRecord, fault: dict[str, Any], judgement: Judgement
-    ) -> dict[str, Any] | None:
-        """A fault becomes a case and a new version; `None` where it cannot be mended."""
-        case = _case_of(fault, judgement)
-        if (
-            case is not None
-            and judgement["by"] != "person"
-            and not await passes(
-                self.desk.resources.sandbox, tool.code, tool.function, [case.model_dump()]
-            )
-        ):
-            return {
-                "to": tool.status,
-                "reason": "the fault was tried out and is not there",
-                "cleared": True,
-            }
-        better = await _improve(self.desk, self.state, tool, fault, case)
-        if better is None:
-            return None
-        self.mended[tool.id] = better.id
+        self, tool: ToolRecord, fault: dict[str, Any], mended: dict[str, Any]
+    ) -> tuple[dict[str, Any] | None, str]:
+        """A fault becomes a case and a new version; `None` and why where it cannot be mended."""
+        if mended.get("cleared"):
+            reason = "the fault was tried out and is not there"
+            return {"to": tool.status, "reason": reason, "cleared": True}, ""
+        if not mended.get("better"):
+            return None, mended.get("outcome", "")
+        better = ToolRecord(**mended["better"])
+        await self.desk.memory.put(better)
+        await show(self.desk, better)
+        self.better[tool.id] = better.id
         reason = f"version {better.version}: {fault['why']}"
         await move(self.desk, self.state["run_id"], tool, "superseded", reason)
-        return {
-            "to": "superseded",
-            "reason": f"version {better.version} mends: {fault['why']}",
-            "new_id": better.id,
-        }
+        reason = f"version {better.version} mends: {fault['why']}"
+        return {"to": "superseded", "reason": reason, "new_id": better.id}, ""
 
     async def _faulted_expert(
         self, expert: AgentRecord, key: str, fault: dict[str, Any], judgement: Judgement
     ) -> tuple[dict[str, Any] | None, str]:
         """A fault becomes another strategy if that does better in a replay; `None` and why where it does not."""
         decisions = [
-            {**one, "asset_id": self.mended[one["asset_id"]], "record": None}
-            if one["asset_id"] in self.mended
+            {**one, "asset_id": self.better[one["asset_id"]], "record": None}
+            if one["asset_id"] in self.better
             else one
             for one in self.state["decisions"]
         ]
@@ -194,76 +222,21 @@ class _Evolution:
         return await promote(self.desk, self.state["run_id"], asset, reason)
 
 
+def _why_not_yet(tool: ToolRecord, judgement: Judgement) -> str:
+    """Say what keeps a candidate without fault from being promoted; empty when nothing does."""
+    if not tool.second_opinion and judgement["verdict"] != "success":
+        return "it never got a second opinion, and the run failed"
+    if is_weak(tool) and not was_approved(tool) and judgement["by"] != "person":
+        return "its cases are weak: it needs a person"
+    return ""
+
+
+def _fault_of(key: str, judgement: Judgement) -> dict[str, Any] | None:
+    return next((fault for fault in judgement["faults"] if fault["id"] == key), None)
+
+
 def _case_of(fault: dict[str, Any], judgement: Judgement) -> Case | None:
     if not fault.get("args") or fault.get("expected") is None:
         return None
     origin = "person" if judgement["by"] == "person" else "model"
     return Case(args=fault["args"], expected=fault["expected"], origin=origin, tolerance=1e-9)  # type: ignore[arg-type]  # one of two literals
-
-
-async def _improve(
-    desk: Desk, state: State, tool: ToolRecord, fault: dict[str, Any], case: Case | None
-) -> ToolRecord | None:
-    """Rewrite the tool until it passes its cases and the new one, or the rounds run out."""
-    if not (await desk.chat("coder")).profile.mends_code:
-        return None
-    cases = [*tool.cases, *([case] if case else [])]
-    failures, source = f"- {fault['why']}", tool.code
-    for turn in range(1, desk.context.debug_rounds + 1):
-        try:
-            source = await _rewrite(desk, tool, source, failures, turn)
-        except ModelError as exc:
-            if exc.transient:
-                raise
-            return None
-        found = await screened(desk, source, tool.function)
-        problems = [f"line {p.line}: {p.reason}" for p in found]
-        problems = problems or await passes(
-            desk.resources.sandbox, source, tool.function, [one.model_dump() for one in cases]
-        )
-        if not problems and normal_form(source) == normal_form(tool.code):
-            problems = ["it is the same code as before"]
-        if not problems:
-            break
-        failures = "\n".join(f"- {problem}" for problem in problems[:3])
-    else:
-        return None
-    changed = {
-        "code": source,
-        "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
-        "cases": tuple(cases),
-        "environment": await environment(desk.resources, source),
-        "supersedes": tool.id,
-        "run_id": state["run_id"],
-        "status": "candidate",
-        "history": (
-            StatusChange(
-                status="candidate", reason=f"mends: {fault['why']}", run_id=state["run_id"]
-            ),
-        ),
-    }
-    better = await numbered(desk, tool.model_copy(update=changed))
-    await desk.memory.put(better)
-    await show(desk, better)
-    return better
-
-
-async def _rewrite(desk: Desk, tool: ToolRecord, source: str, failures: str, turn: int) -> str:
-    signature = next(
-        (
-            line[4:].rstrip(":")
-            for line in source.splitlines()
-            if line.startswith(f"def {tool.function}")
-        ),
-        tool.function,
-    )
-    messages = load_prompt("tool").messages(
-        description=tool.description,
-        signature=signature,
-        packages=packages_clause(desk.resources.settings.packages),
-        lessons="",
-        web="",
-        failures=f"It exists, but is faulty:\n```python\n{source}```\nIts faults:\n{failures}",
-    )
-    reply = await desk.text("coder", messages, Sampling(0.2 * turn, MAX_CODE_TOKENS, END_OF_BLOCK))
-    return normalise(extract_code(reply))

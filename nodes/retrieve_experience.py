@@ -32,7 +32,7 @@ async def retrieve_experience(
     task = task_of(state)
     await asyncio.to_thread(check_files, state.get("files") or [])
     lessons = await recall_lessons(desk, task, "agent", desk.context.lessons_for_planning)
-    run_id = str(uuid.uuid4())
+    run_id = run_id_of(runtime)
     desk.tell("started", run_id=run_id, task=task, lessons=lessons)
     fresh = dict.fromkeys(("decisions", "creations", "results", "ledger"))
     return fresh | {
@@ -51,6 +51,17 @@ async def retrieve_experience(
         "reopened": None,
         "learned": [],
     }
+
+
+def run_id_of(runtime: Runtime[Context]) -> str:
+    """Return the id that the caller gave the run (`config={"run_id": …}`), or a new one.
+
+    Inside another graph it is always new: one run of that graph may run this one more than once.
+    """
+    known = runtime.execution_info
+    if known is None or not known.run_id or "|" in known.checkpoint_ns:
+        return str(uuid.uuid4())
+    return str(known.run_id)
 
 
 def task_of(state: State) -> str:

@@ -1,14 +1,16 @@
 """Node: meet one need. Recruit the best asset if it fits, otherwise make one: the capability boundary moves."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Annotated, Any, NamedTuple
 
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from ..graph.context import Context
-from ..graph.state import Decision, NeedState, Wanted
+from ..graph.state import Decision, NeedState, Spent, Wanted, gather
 from ..memory.recall import Calibration, Candidate, Need, each_once
 from ..memory.records import card
 from ..prompts.load import load_prompt
@@ -41,23 +43,64 @@ class Met(NamedTuple):
     why: str = ""
 
 
+class Selection(NeedState, total=False):
+    """State of meeting one need. Kept between its two steps: a run that waited for a person does not choose anew."""
+
+    found: list[dict[str, Any]]
+    """The candidates, best first."""
+    chosen: str
+    """Id of the one to recruit; empty for none."""
+    why: str
+    decision: Decision
+    creations: list[dict[str, Any]]
+    ledger: Annotated[list[Spent], gather]
+
+
 async def select_or_create_asset(
     state: NeedState,
     runtime: Runtime[Context],
     *,
     resources: Resources,
-    creation: "CompiledStateGraph[Any, Any, Any, Any]",
+    selection: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
     """Decide how one need is met, and meet it.
 
     Raises:
         ModelUnavailable: If the model cannot be reached.
-        SandboxUnavailable: If a tool has to be made or verified and code cannot be run.
+        SandboxUnavailable: If a tool has to be made and code cannot be run.
         StoreError: If the memory cannot be read or written.
     """
     desk = Desk.of(runtime, resources, "select_or_create_asset")
+    end = await selection.ainvoke(state, context=desk.context)
+    decision = end["decision"]
+    desk.tell("decided", **{key: value for key, value in decision.items() if key != "record"})
+    return {"decisions": [decision], "creations": end["creations"], "ledger": end["ledger"]}
+
+
+def build_selection(
+    resources: Resources, creation: "CompiledStateGraph[Any, Any, Any, Any]"
+) -> "CompiledStateGraph[Any, Any, Any, Any]":
+    """Return the sub-graph that meets one need: choose, then recruit or create."""
+
+    async def choose(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
+        return await _find(Desk.of(runtime, resources, "select_or_create_asset"), state)
+
+    async def meet(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
+        return await _meet(Desk.of(runtime, resources, "select_or_create_asset"), state, creation)
+
+    graph = StateGraph(Selection, context_schema=Context)
+    graph.add_node("choose", choose)
+    graph.add_node("meet", meet)
+    graph.add_edge(START, "choose")
+    graph.add_edge("choose", "meet")
+    graph.add_edge("meet", END)
+    return graph.compile(name="meet_need")
+
+
+async def _find(desk: Desk, state: Selection) -> dict[str, Any]:
+    """Find the candidates, and choose one or none."""
     need = state["need"]
-    await keep_builtins(resources, desk.context.namespace)
+    await keep_builtins(desk.resources, desk.context.namespace)
     wanted = Need(kind=need["kind"], name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
     found = each_once(one for one in found if _offered(one, need, desk.context))
@@ -65,14 +108,28 @@ async def select_or_create_asset(
     chosen, why = await choose_verified(
         desk, state["run_id"], found, lambda left: _choose(desk, need, left, limits)
     )
+    return {
+        "found": [asdict(one) for one in found],
+        "chosen": chosen.id if chosen else "",
+        "why": why,
+        "ledger": desk.ledger,
+    }
+
+
+async def _meet(
+    desk: Desk, state: Selection, creation: "CompiledStateGraph[Any, Any, Any, Any]"
+) -> dict[str, Any]:
+    """Recruit what was chosen, or make what is lacking."""
+    why = state["why"]
+    found = [Candidate(**one) for one in state["found"]]
+    chosen = next((one for one in found if one.id == state["chosen"]), None)
     met = Met()
     if chosen is None:
         met = await _create(desk, state, found, creation)
         why = f"{why}; {met.why}" if met.why else why
-    decision = _decision(need, found, limits, chosen, met, why)
-    desk.tell("decided", **{key: value for key, value in decision.items() if key != "record"})
+    decision = _decision(state["need"], found, thresholds(desk), chosen, met, why)
     ledger = [*desk.ledger, *(line for item in met.creations for line in item.pop("ledger"))]
-    return {"decisions": [decision], "creations": [*met.creations], "ledger": ledger}
+    return {"decision": decision, "creations": [*met.creations], "ledger": ledger}
 
 
 def thresholds(desk: Desk) -> Calibration:

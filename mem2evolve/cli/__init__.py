@@ -18,7 +18,7 @@ COMMANDS: Final = {
     "tools": "The tools it made: list, show; versions, edits by hand, tests.",
     "agents": "The expert agents it made: list, show.",
     "memory": "The lessons it wrote down: list, show.",
-    "runs": "What it did: list, show; say whether an answer was right.",
+    "runs": "What it did: list, show, resume; say whether an answer was right.",
     "model": "The embedded model: pull, serve, status, stop.",
     "doctor": "Check what a run needs, and say what to do.",
 }

@@ -10,6 +10,7 @@ from ._text import LABEL, hang, one_line
 
 _COLOURS: Final = {
     "created": "green", "recruited": "cyan", "answer": "green", "verdict": "magenta", "tests": "yellow", "none": "red",
+    "approval": "yellow",
 }  # fmt: skip
 
 
@@ -74,6 +75,14 @@ class Story:
         contested = f", {event['contested']} contested" if event["contested"] else ""
         confirmed = f"implementations confirm {event['confirmed']} cases{contested}"
         self._say("tests", f"{event['implementations']} different {confirmed}; {passed}")
+
+    def _approval_wanted(self, event: dict[str, Any]) -> None:
+        about = f"may {event['tool']} v{event['version']} be kept? {'; '.join(event['reasons'])}"
+        self._say("approval", about)
+
+    def _approval(self, event: dict[str, Any]) -> None:
+        said = "approved" if event["approved"] else "rejected"
+        self._say("approval", f"{event['tool']} {said}: {event['reason'] or 'no reason given'}")
 
     def _decided(self, event: dict[str, Any]) -> None:
         score = (

@@ -23,6 +23,17 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def visible(text: str) -> str:
+    """Return text as `plain` does, with what nobody sees shown too: marks that reorder or hide what is read.
+
+    For code that a person is asked about.
+    """
+    return "".join(
+        f"\\u{ord(char):04x}" if unicodedata.category(char) in ("Cf", "Zl", "Zp") else char
+        for char in plain(text)
+    )
+
+
 def one_line(text: str) -> str:
     """Return text on one line, made harmless."""
     return plain(" ".join(text.split()))

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from ._approval import Answers
 from ._common import print_json, wait
 
 TASKS: Final = (
@@ -33,11 +34,13 @@ async def _demo(*, yes: bool, as_json: bool) -> None:
     from ..settings import Settings  # noqa: PLC0415
     from .run import solve, summary  # noqa: PLC0415
 
-    ends = await solve(list(TASKS), [], Context(), Settings.from_env(), quiet=as_json, yes=yes)
+    # It runs unattended: nobody is asked, and what is weak stays a candidate.
+    context, settings = Context(approve="never"), Settings.from_env()
+    ends = await solve(list(TASKS), [], context, settings, Answers(), quiet=as_json, yes=yes)
     if as_json:
         print_json(
             [
-                summary(end) | {"right": end["answer"] == right}
+                summary(end.state) | {"right": end.state["answer"] == right}
                 for end, right in zip(ends, ANSWERS, strict=True)
             ]
         )

@@ -3,16 +3,24 @@
 import contextlib
 import os
 import sys
+from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import click
 
 from ..errors import InputError
+from ._approval import WAITING, Answers, answering
+from ._checkpoints import Unfinished
 from ._common import print_json, wait
-from ._text import drop_unwritten, plain, typed
+from ._drive import Driver, End, how_to_resume, open_driver
+from ._text import drop_unwritten, one_line, plain, typed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ..graph.context import Context
     from ..nodes.desk import Resources
     from ..settings import Settings
@@ -45,6 +53,13 @@ STDIN_BYTES: Final = 4 << 20
 )
 @click.option("--no-evolve", is_flag=True, help="Stop at the answer; learn nothing.")
 @click.option("--no-web", is_flag=True, help="Search nothing on the web.")
+@click.option(
+    "--ask",
+    type=click.Choice(["never", "risky", "always"]),
+    default="risky",
+    help="When a person is asked before a tool is kept.",
+)
+@answering
 @click.option("--yes", is_flag=True, help="Download the embedded model without asking.")
 @click.option(
     "--json",
@@ -56,7 +71,8 @@ def run(task: str, **options: Any) -> None:
     """Solve TASK (`-` reads it from standard input).
 
     The answer goes to standard output as soon as it is there, the story to standard error. Exit code 0:
-    answered. 2: it could not run. 130: interrupted.
+    answered. 2: it could not run. 3: it waits for a person. 130: interrupted. What was not finished goes on
+    with `mem2evolve runs resume`.
     """
     task = _from_stdin() if task == "-" else typed(task)
     files = [str(Path(name).absolute()) for name in options["files"]]
@@ -76,12 +92,12 @@ async def _run(task: str, files: list[str], options: dict[str, Any]) -> None:
         delta=options["delta"],
         evolve=not options["no_evolve"],
         web=not options["no_web"],
+        approve=options["ask"],
     )
-    [end] = await solve(
-        [task], files, context, settings, quiet=options["as_json"], yes=options["yes"]
-    )
-    if options["as_json"]:
-        print_json(summary(end))
+    answers = Answers(approve=options["approve"], reject=options["reject"])
+    quiet, yes = options["as_json"], options["yes"]
+    [end] = await solve([task], files, context, settings, answers, quiet=quiet, yes=yes)
+    report(end, as_json=options["as_json"])
 
 
 async def solve(
@@ -89,44 +105,78 @@ async def solve(
     files: list[str],
     context: "Context",
     settings: "Settings",
+    answers: Answers,
     *,
     quiet: bool,
     yes: bool,
-) -> list[dict[str, Any]]:
-    """Solve tasks one after the other, telling the story; return the final state of each."""
-    from ..api import build_graph  # noqa: PLC0415 - `--help` stays quick
-    from ..graph.state import Input  # noqa: PLC0415
-    from ..nodes.retrieve_experience import check_files, check_task  # noqa: PLC0415
-    from ._story import Story  # noqa: PLC0415
+) -> list[End]:
+    """Solve tasks one after the other, telling the story; return how far each got."""
+    from ..nodes.retrieve_experience import check_files, check_task  # noqa: PLC0415 - `--help` stays quick
 
     tasks = [check_task(task) for task in tasks]
     check_files(files)
+    async with working(settings, context, answers, quiet=quiet, yes=yes) as driver:
+        ends: list[End] = []
+        for task in tasks:
+            run = Unfinished(
+                run_id=str(uuid4()),
+                given={"task": task, "files": files},
+                context=asdict(context),
+                model=settings.model,
+            )
+            ends.append(await driver.start(run, context))
+        return ends
+
+
+@asynccontextmanager
+async def working(
+    settings: "Settings",
+    context: "Context",
+    answers: Answers,
+    *,
+    quiet: bool,
+    yes: bool,
+    told: list[str] | None = None,
+) -> "AsyncIterator[Driver]":
+    """Open everything that a run needs, and close it. Answers go to standard output, and into `told`."""
+    from ._story import Story  # noqa: PLC0415 - `--help` stays quick
+
     resources = _open(settings, yes=yes)
     story = Story(quiet=quiet)
-    ends: list[dict[str, Any]] = []
     written = True
+
+    def tell(event: dict[str, Any]) -> None:
+        nonlocal written
+        story.tell(event)
+        if event["event"] == "answered" and not quiet:
+            written = write_answer(event["answer"]) and written
+            if told is not None:
+                told.append(event["answer"])
+
     try:
         await _look_ahead(resources, context)
-        graph = build_graph(resources)
-        for task in tasks:
-            start = Input(task=task, files=files)
-            end: dict[str, Any] = {}
-            event: Any  # a custom event, or the state
-            async for path, mode, event in graph.astream(
-                start, context=context, stream_mode=["custom", "values"], subgraphs=True
-            ):
-                if mode == "custom":
-                    story.tell(event)
-                    if event["event"] == "answered" and not quiet:
-                        written = write_answer(event["answer"]) and written
-                elif path == ():
-                    end = event
-            ends.append(end)
+        async with open_driver(resources, answers, tell) as driver:
+            yield driver
     finally:
         await resources.close()
     if not written:
         raise SystemExit(1)
-    return ends
+
+
+def report(end: End, *, as_json: bool) -> None:
+    """Print what `--json` prints; end with exit code 3 when the run waits for a person."""
+    if as_json:
+        print_json(
+            {"run_id": end.run_id, "waiting": end.waiting} if end.waiting else summary(end.state)
+        )
+    if end.waiting:
+        names = ", ".join(one_line(f"{one['tool']} v{one['version']}") for one in end.waiting)
+        click.echo(
+            f"run {end.run_id[:8]} waits for a person's word on {names}: {how_to_resume(end.run_id)}"
+            " asks on a terminal; --approve or --reject WHY answers",
+            err=True,
+        )
+        raise SystemExit(WAITING)
 
 
 async def _look_ahead(resources: "Resources", context: "Context") -> None:

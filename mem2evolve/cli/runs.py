@@ -2,11 +2,15 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._approval import Answers, answering
+from ._checkpoints import Unfinished, done, hold, list_unfinished, state_of
 from ._common import only_one, open_memory, print_json, print_table, short, wait
+from ._drive import open_driver
 from ._text import LABEL, cut, hang, one_line, plain, typed
 
 if TYPE_CHECKING:
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def runs() -> None:
-    """What it did: list, show; say whether an answer was right."""
+    """What it did: list, show; go on with one; say whether an answer was right."""
 
 
 @runs.command("list")
@@ -26,8 +30,15 @@ def list_runs(*, as_json: bool) -> None:
 
 
 async def _list(*, as_json: bool) -> None:
+    from ..settings import Settings  # noqa: PLC0415 - `--help` stays quick
+
+    settings = Settings.from_env()
     async with open_memory() as memory:
         found = await memory.list("run", limit=None)
+    open_runs = [(run, state_of(settings, run)) for run in list_unfinished(settings)]
+    states = {run.run_id: state for run, state in open_runs}
+    recorded = {run.id for run in found}
+    begun = [(run, state) for run, state in open_runs if run.run_id not in recorded]
     if as_json:
         wanted = (
             "id",
@@ -40,14 +51,35 @@ async def _list(*, as_json: bool) -> None:
             "verdict_by",
             "created_at",
         )
-        print_json([{key: getattr(run, key) for key in wanted} for run in found])
+        print_json(
+            [
+                dict.fromkeys(wanted, "")
+                | {"id": run.run_id, "task": run.about, "mode": run.context["mode"]}
+                | {
+                    "model": run.model,
+                    "status": state,
+                    "verdict": "none",
+                    "created_at": run.started,
+                }
+                for run, state in begun
+            ]
+            + [
+                {key: getattr(run, key) for key in wanted}
+                | ({"status": states[run.id]} if run.id in states else {})
+                for run in found
+            ]
+        )
         return
     rows = [
+        (short(run.run_id), run.started, run.context["mode"], state, cut(one_line(run.about), 60))
+        for run, state in begun
+    ]
+    rows += [
         (
             short(run.id),
             run.created_at,
             run.mode,
-            run.verdict,
+            states.get(run.id) or run.verdict,
             f"{cut(one_line(run.task), 60)} → {cut(one_line(run.answer), 40)}",
         )
         for run in found
@@ -104,31 +136,78 @@ def _lines(run: "RunRecord") -> Iterator[tuple[str, str]]:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
+@click.option("--model", help="Go on with another model.")
+@answering
+@click.option("--yes", is_flag=True, help="Download the embedded model without asking.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line, and no story.")
+def resume(run_id: str, **options: Any) -> None:
+    """Go on with a RUN that waits for a person or was broken off."""
+    wait(_resume(run_id, options))
+
+
+async def _resume(run_id: str, options: dict[str, Any]) -> None:
+    from ..graph.context import Context  # noqa: PLC0415 - `--help` stays quick
+    from ..settings import Settings  # noqa: PLC0415
+    from .run import report, working, write_answer  # noqa: PLC0415
+
+    settings = Settings.from_env()
+    found = [run for run in list_unfinished(settings) if run.run_id.startswith(run_id)]
+    if not found:
+        raise done((await _find(run_id)).id)
+    run = only_one(found, "run", run_id, [short(one.run_id) for one in found])
+    settings = Settings.from_env(model=options["model"] or run.model)
+    context, quiet = Context(**run.context), options["as_json"]
+    if options["model"]:
+        context = replace(context, model="")
+    answers = Answers(approve=options["approve"], reject=options["reject"])
+    told: list[str] = []
+    with hold(settings, run.run_id):
+        pass  # said at once, not behind the memory's own lock
+    async with working(
+        settings, context, answers, quiet=quiet, yes=options["yes"], told=told
+    ) as driver:
+        end = await driver.resume(run, context)
+    if end is None:
+        raise done(run.run_id)
+    if not (quiet or told or end.waiting) and run.given.get("task"):
+        write_answer(end.state["answer"])  # it came before the run was broken off
+    report(end, as_json=quiet)
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
 @click.argument("said", metavar="right|wrong", type=click.Choice(["right", "wrong"]))
 @click.option("--because", default="", help="Why. Name a tool to fault it.")
-def verdict(run_id: str, said: str, because: str) -> None:
+@answering
+def verdict(run_id: str, said: str, because: str, *, approve: bool, reject: str | None) -> None:
     """Say whether the answer of a RUN was right; what it taught is redone."""
-    wait(_correct(run_id, right=said == "right", because=typed(because)))
+    answers = Answers(approve=approve, reject=reject)
+    wait(_correct(run_id, answers, right=said == "right", because=typed(because)))
 
 
-async def _correct(run_id: str, *, right: bool, because: str) -> None:
-    from ..api import build_graph, open_resources  # noqa: PLC0415 - `--help` stays quick
-    from ..graph.state import Correction  # noqa: PLC0415
+async def _correct(run_id: str, answers: Answers, *, right: bool, because: str) -> None:
+    from ..api import open_resources  # noqa: PLC0415 - `--help` stays quick
+    from ..graph.context import Context  # noqa: PLC0415
     from ._story import Story  # noqa: PLC0415
+    from .run import report  # noqa: PLC0415
 
     run = await _find(run_id)
     resources = open_resources()
-    story = Story()
-    correction = Correction(run_id=run.id, right=right, because=because or "a person said so")
+    said = {"run_id": run.id, "right": right, "because": because or "a person said so"}
+    context = Context()
+    # It takes the place of what was left of the run: its learning is redone in any case.
+    correction = Unfinished(
+        run_id=run.id,
+        given={"correction": said},
+        context=asdict(context),
+        model=resources.settings.model,
+    )
     try:
-        graph = build_graph(resources)
-        event: Any
-        async for _, event in graph.astream(
-            {"correction": correction}, stream_mode="custom", subgraphs=True
-        ):
-            story.tell(event)
+        async with open_driver(resources, answers, Story().tell) as driver:
+            end = await driver.start(correction, context)
     finally:
         await resources.close()
+    report(end, as_json=False)
 
 
 async def _find(run_id: str) -> "RunRecord":

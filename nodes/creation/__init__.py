@@ -1,6 +1,8 @@
 """The making of a tool: a sub-graph of its own.
 
-gather_knowledge → choose_inputs ∥ write_code → check_drafts → register, or write_code again.
+gather_knowledge → choose_inputs ∥ write_code → check_drafts → measure_cases → weigh_approval → register; from
+check_drafts and measure_cases also write_code again.
+Where a person must be asked, weigh_approval → ask_approval → register, or write_code again.
 """
 
 from collections.abc import Mapping
@@ -12,8 +14,10 @@ from langgraph.runtime import Runtime
 
 from ...graph.context import Context
 from ..desk import Resources
+from .approve import after_approval, after_weighing, ask_approval, weigh_approval
 from .check import check_drafts
 from .gather import gather_knowledge
+from .measure import measure_cases
 from .register import register
 from .state import CreationState
 from .write import choose_inputs, write_code
@@ -36,13 +40,19 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
 
     def after_check(state: CreationState, runtime: Runtime[Context]) -> str:
         if state["chosen"]:
-            return "register"
+            return "measure_cases"
         # Without inputs no case can be confirmed, however often the code is written.
         spent = state["round"] >= Context.of(runtime.context).debug_rounds or not state["inputs"]
         return END if spent else "write_code"
 
+    def after_measure(state: CreationState, runtime: Runtime[Context]) -> str:
+        if state["chosen"]:
+            return "weigh_approval"
+        return END if state["round"] >= Context.of(runtime.context).debug_rounds else "write_code"
+
     graph = StateGraph(CreationState, context_schema=Context)
-    for step in (gather_knowledge, choose_inputs, write_code, check_drafts, register):
+    steps = (gather_knowledge, choose_inputs, write_code, check_drafts, measure_cases)
+    for step in (*steps, weigh_approval, ask_approval, register):
         graph.add_node(step.__name__, bound(step))
     graph.add_edge(START, "gather_knowledge")
     graph.add_conditional_edges(
@@ -50,7 +60,16 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
     )
     graph.add_edge("choose_inputs", "check_drafts")
     graph.add_edge("write_code", "check_drafts")
-    graph.add_conditional_edges("check_drafts", after_check, ["register", "write_code", END])
+    graph.add_conditional_edges("check_drafts", after_check, ["measure_cases", "write_code", END])
+    graph.add_conditional_edges(
+        "measure_cases", after_measure, ["weigh_approval", "write_code", END]
+    )
+    graph.add_conditional_edges(
+        "weigh_approval", after_weighing, {"ask": "ask_approval", "keep": "register", "end": END}
+    )
+    graph.add_conditional_edges(
+        "ask_approval", after_approval, {"keep": "register", "write": "write_code", "end": END}
+    )
     graph.add_edge("register", END)
     return graph.compile(name="create_tool")
 
@@ -68,6 +87,9 @@ def trajectory_of(end: Mapping[str, Any]) -> dict[str, Any]:
         "drafts": end["drafts"],
         "stated": end["stated"],
         "properties": end["properties"],
+        "mutation_score": end["mutation_score"],
+        "survivors": end["survivors"],
+        "approval": end.get("approval", ""),
         "cases": len(end["cases"]),
         "contested": end["contested"],
         "outcome": end["outcome"],

@@ -40,6 +40,8 @@ async def check_drafts(
     mends = (await desk.chat("coder")).profile.mends_code and turn < desk.context.debug_rounds
     voters = [trial.draft for trial in trials]
     passing = _passing(voters, state, spare=not mends)
+    rejected = state.get("rejected", [])
+    passing = [source for source in passing if normal_form(source) not in rejected]
     lacking = _lacking(found, voters, passing, agreement=desk.context.agreement)
     desk.tell(
         "checked", round=turn, implementations=len(voters), confirmed=len(found.cases),
@@ -51,7 +53,7 @@ async def check_drafts(
         "voters": [trial.draft["role"] for trial in found.voters],
         "cases": found.cases,
         "contested": found.contested,
-        "failures": _failures(drafts, lacking),
+        "failures": failures_of(drafts, lacking),
         "outcome": lacking or "created",
         "ledger": desk.ledger,
     }
@@ -143,7 +145,7 @@ def _lacking(
     return "" if passing else "no draft passes all confirmed cases"
 
 
-def _failures(drafts: Sequence[Draft], lacking: str) -> str:
+def failures_of(drafts: Sequence[Draft], lacking: str) -> str:
     """Tell the model what to mend: its last draft and where it fails."""
     if not lacking:
         return ""

@@ -72,6 +72,8 @@ async def gather_knowledge(
         "failures": "",
         "cases": [],
         "contested": [],
+        "mutation_score": None,
+        "survivors": [],
         "chosen": "",
         "first_pass": False,
         "outcome": trouble,

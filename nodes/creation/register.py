@@ -1,4 +1,4 @@
-"""Step 7: store the tool as a candidate, usable in this run, unless a known one does the same."""
+"""Step 7: store the tool as a candidate, usable in this run."""
 
 from typing import Any
 
@@ -9,25 +9,49 @@ from ...memory.records import Case, StatusChange, ToolRecord
 from ...sandbox import read_header
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
-from ..naming import tool_name
+from ..keeping import numbered
 from .state import CreationState
-from .twins import REUSED, settle_twins
 from .verify import environment
 
 
 async def register(
     state: CreationState, runtime: Runtime[Context], *, resources: Resources
 ) -> dict[str, Any]:
-    """Store the chosen draft with its confirmed cases; a frozen run only hands it on.
+    """Store the settled record, with what a person said of it; a frozen run only hands it on."""
+    desk = Desk.of(runtime, resources, "create:register")
+    record = ToolRecord(**state["record"])
+    if state.get("approval"):
+        record = await numbered(desk, _approved(record, state))
+    if desk.context.evolve:
+        await desk.memory.put(record)
+    desk.tell(
+        "registered",
+        name=record.name,
+        id=record.id,
+        version=record.version,
+        cases=len(record.cases),
+    )
+    return {"tool": record.model_dump(mode="json") | {"id": record.id}}
 
-    A near-twin of a known tool is stored as a version of that, or, where nothing is gained, not at all.
+
+def _approved(record: ToolRecord, state: CreationState) -> ToolRecord:
+    """Add a person's word, and the cases that they want it to pass."""
+    demanded = tuple(Case(**case) for case in state["demanded"])
+    told = [case.args for case in demanded]
+    kept = tuple(case for case in record.cases if case.args not in told)
+    said = StatusChange(status="candidate", reason=state["approval"], run_id=state["run_id"])
+    changed = {"cases": kept + demanded, "history": (*record.history, said)}
+    return record.model_copy(update=changed)
+
+
+async def record_of(desk: Desk, state: CreationState) -> ToolRecord:
+    """Return the record of the chosen draft, which is not stored yet.
 
     Raises:
-        SandboxUnavailable: If it cannot be compared with its twins.
+        SandboxUnavailable: If the packages that it declares could not be fetched now.
     """
-    desk = Desk.of(runtime, resources, "create:register")
-    source, name = state["chosen"], state["name"]
-    record = ToolRecord(
+    source, name, resources = state["chosen"], state["name"], desk.resources
+    return ToolRecord(
         name=name,
         description=state["need"]["description"],
         input_schema=signature_schema(source, name),
@@ -38,6 +62,7 @@ async def register(
         dependencies=read_header(source, resources.settings.packages).dependencies,
         cases=tuple(Case(**case) for case in state["cases"]),
         second_opinion=state["second_opinion"],
+        mutation_score=state["mutation_score"],
         environment=await environment(resources, source),
         namespace=desk.context.namespace,
         run_id=state["run_id"],
@@ -45,11 +70,3 @@ async def register(
             StatusChange(status="candidate", reason="passed its cases", run_id=state["run_id"]),
         ),
     )
-    record, settled = await settle_twins(desk, record, tool_name(state["need"]["name"]))
-    if desk.context.evolve and settled != "reused":
-        await desk.memory.put(record)
-    desk.tell(
-        "registered", name=record.name, id=record.id, cases=len(record.cases), settled=settled
-    )
-    update = {"tool": record.model_dump(mode="json") | {"id": record.id}}
-    return update | ({"outcome": REUSED} if settled == "reused" else {})

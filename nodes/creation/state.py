@@ -56,6 +56,10 @@ class CreationState(TypedDict, total=False):
     """Confirmed cases."""
     contested: list[dict[str, Any]]
     """Inputs on which the implementations did not agree, with what became of them."""
+    mutation_score: float | None
+    """Share of mutants that the cases notice; `None` while it was not measured."""
+    survivors: list[str]
+    """What was changed in those that they do not notice."""
     chosen: str
     """Source of the draft that passes; empty when there is none yet."""
     second_opinion: bool
@@ -63,6 +67,16 @@ class CreationState(TypedDict, total=False):
     """Whether a draft of the first round passed."""
     outcome: str
     """Why it ended: `created`, or what was lacking."""
+    record: dict[str, Any]
+    """What the chosen draft becomes, settled against its twins and not stored yet."""
+    question: dict[str, Any]
+    """What a person is asked before the tool is kept; empty when nobody is."""
+    approval: str
+    """What a person said for the tool; it becomes a line of the record's history."""
+    rejected: list[str]
+    """Normal forms of the drafts that a person rejected: they vote, but are not chosen again."""
+    demanded: list[dict[str, Any]]
+    """Cases that a person gave: what is kept passes them."""
     tool: dict[str, Any] | None
     """The record that was stored."""
     ledger: Annotated[list[Spent], gather]

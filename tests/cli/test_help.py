@@ -33,7 +33,7 @@ PAGES = [
     *(["tools", name, "--help"] for name in ("quarantine", "retire", "activate", "export-tests")),
     *(["agents", name, "--help"] for name in ("list", "show")),
     *(["memory", name, "--help"] for name in ("list", "show")),
-    *(["runs", name, "--help"] for name in ("list", "show", "verdict")),
+    *(["runs", name, "--help"] for name in ("list", "show", "resume", "verdict")),
     *(["model", name, "--help"] for name in ("pull", "serve", "status", "stop")),
 ]
 
