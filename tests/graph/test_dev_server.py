@@ -191,6 +191,26 @@ async def test_a_run_makes_a_tool_and_streams_why(server: DevServer) -> None:
     assert "BlockingError" not in server.log, server.log
 
 
+async def test_a_run_waits_for_a_person(server: DevServer) -> None:
+    """The server keeps a run that asks; a client answers by the SDK, and it goes on."""
+    asking = {"web": False, "approve": "always", "namespace": "asked"}
+    async with get_client(url=server.url) as client:
+        thread = (await client.threads.create())["thread_id"]
+        waiting: Any = await client.runs.wait(
+            thread, "mem2evolve", input={"task": TASK}, context=asking
+        )
+        [asked] = waiting["__interrupt__"]
+        assert (asked["value"]["tool"], asked["value"]["note"]) == (TOOL, "")
+        values: Any = await client.runs.wait(
+            thread, "mem2evolve", command={"resume": {"approve": True}}, context=asking
+        )
+
+    assert (values["answer"], values["verdict"]) == ("293.15", "success")
+    assert values["creations"][0]["approval"] == "approved by a person"
+    assert server.starts == 1, server.log
+    assert "BlockingError" not in server.log, server.log
+
+
 async def test_a_conversation_is_a_task(server: DevServer) -> None:
     """Chat mode: the last human message is the task, the answer is the reply, turn after turn."""
     said = {"messages": [{"role": "user", "content": TASK}]}
