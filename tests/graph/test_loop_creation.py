@@ -307,3 +307,78 @@ async def test_a_package_on_the_list_is_fetched_used_and_recorded(
     [tool] = await agent.memory.find_by_name("tool", TOOL)
     assert tool.dependencies == ("tiny-sums",)
     assert end["answer"] == "385"
+
+
+async def test_a_tool_may_take_a_date_and_return_a_record(agent: Agent) -> None:
+    """Planned with text, written with a date and a dataclass: it agrees with the plain one, is kept and is called."""
+    name = "day_of_year"
+    source = f'''\
+from dataclasses import dataclass
+from datetime import date
+
+
+@dataclass
+class Place:
+    """Where a day lies.
+
+    Attributes:
+        number: From 1.
+    """
+
+    number: int
+    leap: bool
+
+
+def {name}(day: date) -> Place:
+    """Number a day in its year.
+
+    Args:
+        day: The day.
+
+    Returns:
+        Place: Where it lies.
+    """
+    last = date(day.year, 12, 31).timetuple().tm_yday
+    return Place(day.timetuple().tm_yday, last == 366)
+'''
+    plain = f"""\
+import datetime as dt
+def {name}(day):
+    if len(day) != 10:
+        raise ValueError("no")
+    one = dt.date.fromisoformat(day)
+    leap = one.year % 4 == 0 and (one.year % 100 != 0 or one.year % 400 == 0)
+    return {{"number": (one - dt.date(one.year, 1, 1)).days + 1, "leap": leap}}
+"""
+    days = {
+        "typical": ["2024-03-01", "2023-03-01"],
+        "edge": ["1900-12-31", "2000-12-31"],
+        "invalid": ["2023-02-29"],
+    }
+    cast = first_run(
+        plan=plan_of(
+            subtask("Number the day", wanted(name, "Numbers a day in its year", "day: date"))
+        ),
+        cases={kind: [{"day": day} for day in some] for kind, some in days.items()},
+        tool=fenced(source),
+        oracle=fenced(plain),
+        act=[reply_tools((name, {"day": "2024-12-31"})), "366"],
+        second_answer="366",
+    )
+    end = await agent.run(cast, "Which day of its year is 2024-12-31?")
+
+    [tool] = await agent.memory.find_by_name("tool", name)
+    assert tool.input_schema["properties"] == {
+        "day": {"type": "string", "format": "date", "description": "The day."}
+    }
+    assert tool.output_schema["properties"]["number"] == {
+        "type": "integer",
+        "description": "From 1.",
+    }
+    assert tool.output_schema["description"] == "Where it lies."
+    kept = {case.args["day"]: case.raises or case.expected for case in tool.cases}
+    assert kept["2024-03-01"] == {"number": 61, "leap": True}
+    assert kept["2023-02-29"] == "ValueError"
+    [used] = end["results"][0]["calls"]
+    assert used["ok"]
+    assert '"number": 366' in cast.heard("act")[1]
