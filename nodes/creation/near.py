@@ -20,10 +20,12 @@ Place = tuple[str, ...]
 
 DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
-MOST_EDITS: Final = 3
+MOST_EDITS: Final = 4
 FAR_DAYS: Final = 400
 FEW_LETTERS: Final = 8
 """Texts of no more different characters are spelled anew from these."""
+ODD: Final = 5
+"""Once in one more than so many times: what is rather unlike the given inputs."""
 LONGEST: Final = 200
 """Longer texts and lists are only cut."""
 
@@ -40,6 +42,12 @@ class Seen:
                 self._values.setdefault(place(path), []).append(value)
                 if isinstance(value, list):
                     self._note_rows((*place(path), "*"), value)
+        sizes = [sum(1 for _ in walk(args)) for args in self.inputs]
+        self.rich = [args for args, size in zip(self.inputs, sizes, strict=True) if 2 * size > max(sizes)]
+        """Without those that hold little."""
+        every = [one for values in self._values.values() for one in values]
+        self.names = sorted({one for one in every if isinstance(one, str) and len(one) == 1})
+        """Texts of one character, as they stand for units, places and the like."""
 
     def _note_rows(self, where: Place, rows: list[Any]) -> None:
         sizes = {len(row) if isinstance(row, list | str) else -1 for row in rows}
@@ -60,7 +68,8 @@ class Seen:
         if self.aligned(path) or not self.aligned((*path, "*")):
             return False
         if all(isinstance(row, str) for row in rows):
-            return not any(TIME.fullmatch(row) or DATE.fullmatch(row) for row in rows)
+            words = all(len(row) == 1 and row.isalnum() for row in rows)
+            return not words and not any(TIME.fullmatch(row) or DATE.fullmatch(row) for row in rows)
         return all(isinstance(row, list) for row in rows) and len({len(row) for row in rows}) > 1
 
     def coupled(self, path: Path) -> list[str]:
@@ -82,7 +91,7 @@ def near(inputs: Sequence[Mapping[str, Any]]) -> st.SearchStrategy[dict[str, Any
 
     @st.composite
     def drawn(draw: Draw) -> dict[str, Any]:
-        args = copy.deepcopy(draw(st.sampled_from(seen.inputs)))
+        args = copy.deepcopy(draw(st.sampled_from(seen.rich if mostly(draw) else seen.inputs)))
         crossed = draw(st.booleans())
         if crossed:
             cross(draw, args, seen)
@@ -122,7 +131,10 @@ def cross(draw: Draw, args: dict[str, Any], seen: Seen) -> None:
     texts = [name for name, value in args.items() if isinstance(value, str)]
     if len(texts) > 1 and draw(st.booleans()):
         to, source = draw(st.sampled_from(texts)), draw(st.sampled_from(texts))
-        args[to], args[source] = args[source], args[to]
+        if draw(st.booleans()):
+            args[to], args[source] = args[source], args[to]
+        else:
+            args[to] = text(draw, args[source], seen.at((source,)), seen.names)
 
 
 def in_order(draw: Draw, args: dict[str, Any], seen: Seen) -> dict[str, Any]:
@@ -161,8 +173,8 @@ def changed(draw: Draw, value: Any, path: Path, seen: Seen) -> Any:
         case int() | float():
             return number(draw, value, seen.at(path))
         case str():
-            return text(draw, value, seen.at(path), keep=seen.aligned(path))
-        case list() if seen.rectangular(path):
+            return text(draw, value, seen.at(path), seen.names, keep=seen.aligned(path))
+        case list() if seen.rectangular(path) and draw(st.booleans()):
             return table(draw, value, path, seen)
         case list() if seen.aligned(path) or seen.coupled(path):
             return refreshed(draw, value, path, seen)
@@ -185,27 +197,31 @@ def number(draw: Draw, value: float, peers: Sequence[Any]) -> float:
     bottom = max(0, low - width / 2) if low >= 0 else low - width / 2
     ticks = st.integers(int(bottom * scale), int((high + width) * scale))
     steps = st.sampled_from([value + 1, value - 1 if value >= 1 or low < 0 else value + 2])
-    wide = st.integers(int(bottom), int(10 * (abs(high) + 1)))
+    far = int(10 * (max(abs(low), abs(high)) + 1))
+    wide = st.integers(-far if draw(st.integers(0, ODD)) == 0 else 0, far)
     ways = [st.sampled_from(known), steps, ticks.map(lambda n: n / scale)]
-    drawn = draw(st.one_of(*ways) if mostly(draw) else st.one_of(wide, ways[-1]))
+    drawn = draw(st.one_of(*ways) if mostly(draw) else st.one_of(wide, st.integers(0, 9)))
     if places:
         return round(float(drawn), places)
     return int(drawn)
 
 
-def text(draw: Draw, value: str, peers: Sequence[Any], *, keep: bool) -> str:
+def text(
+    draw: Draw, value: str, peers: Sequence[Any], names: Sequence[str], *, keep: bool = False
+) -> str:
     """A text like those seen; with `keep` as long as this one."""
     known = [one for one in peers if isinstance(one, str)] or [value]
     if DATE.fullmatch(value):
         return date(draw, value, known)
     if TIME.fullmatch(value):
-        minutes = draw(st.integers(0, 287)) * 5
-        return f"{minutes // 60:02}:{minutes % 60:02}"
+        minutes = draw(st.integers(0, 95)) * 15
+        drawn = f"{minutes // 60:02}:{minutes % 60:02}"
+        return str(draw(st.sampled_from([drawn, *known])))
     letters = sorted(set("".join(known)))
-    if keep:
+    if value in names and mostly(draw):
+        return str(draw(st.sampled_from(names)))
+    if keep or (value in names and mostly(draw)):
         return respelled(draw, value, letters)
-    if all(len(one) == 1 for one in known):
-        return respelled(draw, value, letters) if mostly(draw) else retyped(draw, value)
     free = len({c.isalpha() + 2 * c.isdigit() for c in letters}) == 1
     if free and len(letters) <= FEW_LETTERS and draw(st.booleans()):
         longest = min(LONGEST, 2 * max(map(len, known)) + 1)
@@ -234,18 +250,30 @@ def date(draw: Draw, value: str, known: Sequence[str]) -> str:
 
 
 def respelled(draw: Draw, value: str, letters: Sequence[str]) -> str:
-    """Put other characters of the same kind in some places."""
+    """Put other characters of the same kind in one or in many places, or let two change places."""
     if not value:
         return value
     at = draw(st.integers(0, len(value) - 1))
-    old = value[at]
+    if draw(st.integers(0, ODD)) == 0 and at + 1 < len(value):
+        return value[:at] + value[at + 1] + value[at] + value[at + 2 :]
+    many = draw(st.booleans())
+    spelled = [
+        another_letter(draw, c, letters) if n == at or (many and draw(st.booleans())) else c
+        for n, c in enumerate(value[:LONGEST])
+    ]
+    return "".join(spelled)
+
+
+def another_letter(draw: Draw, old: str, letters: Sequence[str]) -> str:
+    """Return another character, of the same kind where there is one; seldom one never seen."""
     alike = [c for c in letters if kind_of(c) == kind_of(old) and c != old]
-    if old.isascii() and old.isdigit():
+    if old in "0123456789":
         alike = [c for c in "0123456789" if c != old]
-    if not alike and old.isascii() and old.isalpha():
-        alike = [chr(ord(old) + 1)] if old not in "zZ" else ["a", "A"]
-    new = draw(st.sampled_from(alike or [c for c in letters if c != old] or [old]))
-    return value[:at] + new + value[at + 1 :]
+    elif old.isascii() and old.isalpha() and len(alike) < 2:  # noqa: PLR2004 - little to choose from
+        alike.append("a" if old in "zZ" else chr(ord(old) + 1))
+    if draw(st.integers(0, 3 * ODD)) == 0:
+        return "x"
+    return str(draw(st.sampled_from(alike or [c for c in letters if c != old] or [old])))
 
 
 def renumbered(draw: Draw, value: str) -> str:
@@ -259,6 +287,8 @@ def renumbered(draw: Draw, value: str) -> str:
         old = found[0]
         if draw(st.booleans()):
             return old
+        if draw(st.integers(0, ODD)) == 0:
+            return f"0{old}"
         if old[0] == "0" and len(old) > 1:
             return f"{draw(st.integers(0, 10 ** len(old) - 1)):0{len(old)}}"
         return str(draw(st.integers(max(0, int(old) - 3), int(old) + 12)))
@@ -307,7 +337,7 @@ def listing(draw: Draw, value: list[Any], path: Path, seen: Seen) -> list[Any]:
     items = [item for one in whole for item in one] or value
     other = copy.deepcopy(draw(st.sampled_from(whole or [value])))
     if not items:
-        return list(other)
+        return draw(st.lists(st.sampled_from(seen.names), max_size=2)) if seen.names else other
     item = copy.deepcopy(draw(st.sampled_from(items)))
     fresh = refreshed(draw, item, (*path, 0), seen)
     at = draw(st.integers(0, len(value)))
