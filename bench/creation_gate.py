@@ -178,7 +178,9 @@ def explain(trials: Sequence[Trial]) -> None:
             print(f"{trial.need}: judged wrongly on all cases: {trial.note or 'the reference'}")
         if escaped:
             added = [case["args"] for case in trial.lazy.added]
-            print(f"{trial.need}: escaped: {trial.note}; score {trial.lazy.score:.2f}, added {added}")
+            print(
+                f"{trial.need}: escaped: {trial.note}; score {trial.lazy.score:.2f}, added {added}"
+            )
         if not trial.note and trial.lazy.doubtful:
             print(f"{trial.need}: the reference is flagged, score {trial.lazy.score:.2f}:")
             for one in trial.lazy.contested:

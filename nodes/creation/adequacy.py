@@ -22,7 +22,7 @@ from .agree import case_of, describe, holds, refuses, same, vote
 from .inputs import TestInput, generate
 from .mutate import Mutant, mutants, stubs
 
-GENERATED: Final = 40
+GENERATED: Final = 60
 """Inputs that are tried near the known ones."""
 SHOWN: Final = 4
 """Contested inputs that are reported."""
@@ -155,9 +155,7 @@ class _Bench:
 
         return _compared(inputs, await asyncio.gather(*map(row, self.sources)))
 
-    async def killers(
-        self, every: Sequence[Mutant], cases: Sequence[Case]
-    ) -> list[int | None]:
+    async def killers(self, every: Sequence[Mutant], cases: Sequence[Case]) -> list[int | None]:
         """Return for each mutant the number of the first case it fails; `None` for one that passes all."""
         turn = asyncio.Semaphore(AT_ONCE)
 

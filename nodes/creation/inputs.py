@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 GENERATED: Final = 6
 """Inputs made from the model's."""
 _TRIES: Final = 60
-_DRAWN: Final = 4
+_DRAWN: Final = 3
 """Tries for each input to be generated; many are repeats."""
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "integer": (int,), "number": (int, float), "string": (str,), "boolean": (bool,), "array": (list,),
@@ -53,9 +53,7 @@ def vary(inputs: Sequence[TestInput], limit: int = GENERATED) -> list[TestInput]
     return made
 
 
-def generate(
-    inputs: Sequence[TestInput], schema: Mapping[str, Any], limit: int
-) -> list[TestInput]:
+def generate(inputs: Sequence[TestInput], schema: Mapping[str, Any], limit: int) -> list[TestInput]:
     """Return new inputs near the valid ones, or, where there are none, plain ones that the schema allows.
 
     The same inputs and schema give the same, and each fits the schema. It takes some tenths of a second of

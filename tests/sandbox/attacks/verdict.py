@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mem2evolve.nodes.creation.check import holds
+from mem2evolve.nodes.creation.agree import holds
 from mem2evolve.sandbox import Outcome
 
 from .forgeries import CASES
