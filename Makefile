@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live check lint format types snapshots bench-demo bench-sandbox soak-sandbox attacks dev clean
+.PHONY: help setup run test test-live check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Install everything into .venv
 $(READY): pyproject.toml constraints.txt
@@ -51,6 +51,9 @@ snapshots: $(READY) ## Rewrite the golden copies of the prompts
 
 bench-demo: $(READY) ## The demo ten times in fresh homes on the embedded model
 	@$(BIN)/python bench/demo.py --runs 10
+
+bench-creation-gate: $(READY) ## Whether tests keep 96 wrong tools out and let 32 right ones in
+	@$(BIN)/python bench/creation_gate.py
 
 attacks: $(READY) ## Attack the sandbox: every kind, as root and as an ordinary user
 	@$(BIN)/python bench/attacks.py

@@ -67,8 +67,6 @@ class Trial:
     """Whether it would be promoted on the good writer's cases."""
     lazy: Adequacy | None
     """The mutation step on the lazy writer's cases; `None` where it failed one of these."""
-    alone: Adequacy | None
-    """The same without a second opinion."""
 
 
 def main() -> int:
@@ -155,10 +153,10 @@ async def try_tool(box: Sandbox, need: Need, source: str, note: str) -> Trial:
     good = not await passes(box, source, need.name, need.cases)
     if good:
         good = (await step(need.cases)).score >= LOW_SCORE
-    lazy = alone = None
+    lazy = None
     if not await passes(box, source, need.name, need.lazy):
-        lazy, alone = await step(need.lazy, need.second), await step(need.lazy)
-    return Trial(need.id, note, good, lazy, alone)
+        lazy = await step(need.lazy, need.second)
+    return Trial(need.id, note, good, lazy)
 
 
 def verdict(trial: Trial) -> str:
@@ -205,13 +203,18 @@ def summary(trials: Sequence[Trial]) -> Json:
         "lazy_wrong_caught": share(one.doubtful for one in passed),
         "lazy_wrong_contested": share(bool(one.contested) for one in passed),
         "lazy_right_flagged": share(one.doubtful for one in references),
-        "lazy_wrong_flagged_alone": share(one.alone.doubtful for one in wrong if one.alone),
-        "lazy_right_flagged_alone": share(one.alone.doubtful for one in right if one.alone),
+        "lazy_wrong_flagged_alone": share(alone(one) < LOW_SCORE for one in passed),
+        "lazy_right_flagged_alone": share(alone(one) < LOW_SCORE for one in references),
         "lazy_right_score": mean([one.score for one in references]),
-        "lazy_right_score_alone": mean([one.alone.score for one in right if one.alone]),
+        "lazy_right_score_alone": mean(list(map(alone, references))),
         "lazy_cases_added": mean([len(one.added) for one in references]),
     }
     return found | {"ok": good_enough(found)}
+
+
+def alone(found: Adequacy) -> float:
+    """Return the score that the given cases have without a second opinion."""
+    return found.killed_before / found.total
 
 
 def good_enough(found: Mapping[str, Any]) -> bool:

@@ -29,11 +29,13 @@ class Choices(PrimitiveProvider):
         self._random = random.Random(0)  # noqa: S311 - test inputs
 
     def draw_boolean(self, p: float = 0.5) -> bool:
+        """True with this probability."""
         return self._random.random() < p
 
     def draw_integer(
         self, min_value: int | None = None, max_value: int | None = None, **_: Any
     ) -> int:
+        """One from a range."""
         low = min_value if min_value is not None else min(-WIDEST, (max_value or 0) - WIDEST)
         high = max_value if max_value is not None else max(WIDEST, low + WIDEST)
         return self._random.randint(low, high)
@@ -41,14 +43,17 @@ class Choices(PrimitiveProvider):
     def draw_float(
         self, *, min_value: float = -WIDEST, max_value: float = WIDEST, **_: Any
     ) -> float:
+        """One from a range."""
         low, high = max(min_value, -WIDEST), min(max_value, WIDEST)
         return self._random.uniform(low, high)
 
     def draw_string(self, intervals: Any, *, min_size: int = 0, max_size: int = 8) -> str:
+        """One of these characters."""
         size = self._random.randint(min_size, max(min_size, min(max_size, min_size + 8)))
         return "".join(chr(self._random.choice(list(intervals))) for _ in range(size))
 
     def draw_bytes(self, min_size: int = 0, max_size: int = 8) -> bytes:
+        """Some."""
         return self._random.randbytes(max(min_size, min(max_size, 8)))
 
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 GENERATED: Final = 6
 """Inputs made from the model's."""
 _TRIES: Final = 60
-_DRAWN: Final = 4
+_DRAWN: Final = 3
 """Tries for each input to be generated; many are repeats."""
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "integer": (int,), "number": (int, float), "string": (str,), "boolean": (bool,), "array": (list,),

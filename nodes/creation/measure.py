@@ -17,7 +17,7 @@ from ...models.chat import Sampling
 from ...prompts.load import load_prompt
 from ...sandbox.signature import signature_schema
 from ..desk import Desk, Resources
-from .adequacy import ENOUGH, Adequacy, adequacy
+from .adequacy import Adequacy, adequacy
 from .agree import normal_form, same, vote
 from .cases import case_of, describe
 from .check import failures_of
@@ -25,6 +25,8 @@ from .confirm import MAX_DIAGNOSES, Trial, diagnose
 from .inputs import fitting
 from .state import CreationState, Draft
 
+ENOUGH: Final = 0.75
+"""Share of noticed mutants from which no more inputs are asked for."""
 MAX_ASKED: Final = 6
 """Inputs that the model is asked for."""
 MAX_SURVIVORS: Final = 5

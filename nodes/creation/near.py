@@ -6,26 +6,21 @@ Importing this module imports hypothesis.
 """
 
 import copy
-import datetime
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+from .near_text import DATE, LONGEST, ODD, TIME, Draw, form, mostly, text
+
 Path = tuple[str | int, ...]
 Place = tuple[str, ...]
 """A path in which every index is `*`: values in one place are of one kind."""
 
-DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
-MOST_EDITS: Final = 3
-FAR_DAYS: Final = 400
-FEW_LETTERS: Final = 8
-"""Texts of no more different characters are spelled anew from these."""
-LONGEST: Final = 200
-"""Longer texts and lists are only cut."""
+MOST_EDITS: Final = 4
+MOST_PLACES: Final = 4
+LARGEST: Final = 10**12
+"""Larger numbers are not counted from."""
 
 
 class Seen:
@@ -40,6 +35,14 @@ class Seen:
                 self._values.setdefault(place(path), []).append(value)
                 if isinstance(value, list):
                     self._note_rows((*place(path), "*"), value)
+        sizes = [sum(1 for _ in walk(args)) for args in self.inputs]
+        self.rich = [
+            args for args, size in zip(self.inputs, sizes, strict=True) if 2 * size >= max(sizes)
+        ]
+        """Without those that hold little."""
+        every = [one for values in self._values.values() for one in values]
+        self.names = sorted({one for one in every if isinstance(one, str) and len(one) == 1})
+        """Texts of one character, as they stand for units, places and the like."""
 
     def _note_rows(self, where: Place, rows: list[Any]) -> None:
         sizes = {len(row) if isinstance(row, list | str) else -1 for row in rows}
@@ -60,7 +63,8 @@ class Seen:
         if self.aligned(path) or not self.aligned((*path, "*")):
             return False
         if all(isinstance(row, str) for row in rows):
-            return not any(TIME.fullmatch(row) or DATE.fullmatch(row) for row in rows)
+            words = all(len(row) == 1 and row.isalnum() for row in rows)
+            return not words and not any(TIME.fullmatch(row) or DATE.fullmatch(row) for row in rows)
         return all(isinstance(row, list) for row in rows) and len({len(row) for row in rows}) > 1
 
     def coupled(self, path: Path) -> list[str]:
@@ -84,7 +88,7 @@ def near(inputs: Sequence[Mapping[str, Any]]) -> st.SearchStrategy[dict[str, Any
 
     @st.composite
     def drawn(draw: Draw) -> dict[str, Any]:
-        args = copy.deepcopy(draw(st.sampled_from(seen.inputs)))
+        args = copy.deepcopy(draw(st.sampled_from(seen.rich if mostly(draw) else seen.inputs)))
         crossed = draw(st.booleans())
         if crossed:
             cross(draw, args, seen)
@@ -123,8 +127,12 @@ def cross(draw: Draw, args: dict[str, Any], seen: Seen) -> None:
                 args[one] = copy.deepcopy(other[one])
     texts = [name for name, value in args.items() if isinstance(value, str)]
     if len(texts) > 1 and draw(st.booleans()):
-        to, source = draw(st.sampled_from(texts)), draw(st.sampled_from(texts))
-        args[to], args[source] = args[source], args[to]
+        source = draw(st.sampled_from(texts))
+        to = draw(st.sampled_from([n for n in texts if form(args[n]) == form(args[source])]))
+        if draw(st.booleans()):
+            args[to], args[source] = args[source], args[to]
+        else:
+            args[to] = text(draw, args[source], seen.at((source,)), seen.names)
 
 
 def in_order(draw: Draw, args: dict[str, Any], seen: Seen) -> dict[str, Any]:
@@ -132,15 +140,10 @@ def in_order(draw: Draw, args: dict[str, Any], seen: Seen) -> dict[str, Any]:
     names = [
         name for name, value in args.items() if isinstance(value, str) and DATE.fullmatch(value)
     ]
-    known = [[other.get(name) for name in names] for other in seen.inputs]
-    if all(None not in dates and dates == sorted(dates) for dates in known) and mostly(draw):
+    known = [[str(other.get(name, "")) for name in names] for other in seen.inputs]
+    if all(dates == sorted(dates) for dates in known) and mostly(draw):
         args |= dict(zip(names, sorted(args[name] for name in names), strict=True))
     return args
-
-
-def mostly(draw: Draw) -> bool:
-    """Three times in four."""
-    return bool(draw(st.integers(0, 3)))
 
 
 def edit(draw: Draw, args: dict[str, Any], seen: Seen) -> None:
@@ -157,7 +160,9 @@ def edit(draw: Draw, args: dict[str, Any], seen: Seen) -> None:
     holder[path[-1]] = changed(draw, value, path, seen)
 
 
-def changed(draw: Draw, value: Any, path: Path, seen: Seen) -> Any:
+def changed(  # noqa: PLR0911 - JSON, a table
+    draw: Draw, value: Any, path: Path, seen: Seen
+) -> Any:
     """Return another value for this place."""
     match value:
         case bool():
@@ -165,8 +170,8 @@ def changed(draw: Draw, value: Any, path: Path, seen: Seen) -> Any:
         case int() | float():
             return number(draw, value, seen.at(path))
         case str():
-            return text(draw, value, seen.at(path), keep=seen.aligned(path))
-        case list() if seen.rectangular(path):
+            return text(draw, value, seen.at(path), seen.names, keep=seen.aligned(path))
+        case list() if seen.rectangular(path) and draw(st.booleans()):
             return table(draw, value, path, seen)
         case list() if seen.aligned(path) or seen.coupled(path):
             return refreshed(draw, value, path, seen)
@@ -183,128 +188,21 @@ def number(draw: Draw, value: float, peers: Sequence[Any]) -> float:
     known = [one for one in peers if isinstance(one, int | float) and not isinstance(one, bool)]
     known = known or [value]
     low, high = min(known), max(known)
-    places = max(
-        (len(str(one).partition(".")[2]) for one in known if isinstance(one, float)), default=0
-    )
-    scale = 10 ** min(places, 4)
+    if max(abs(low), abs(high), abs(value)) > LARGEST:
+        picked: float = draw(st.sampled_from([*known, value]))
+        return picked
+    decimals = [str(one).partition(".")[2] for one in known if isinstance(one, float)]
+    places = min(max(map(len, decimals), default=0), MOST_PLACES)
+    scale = 10**places
     width = max(3, high - low)
     bottom = max(0, low - width / 2) if low >= 0 else low - width / 2
     ticks = st.integers(int(bottom * scale), int((high + width) * scale))
     steps = st.sampled_from([value + 1, value - 1 if value >= 1 or low < 0 else value + 2])
-    wide = st.integers(int(bottom), int(10 * (abs(high) + 1)))
+    far = int(10 * (max(abs(low), abs(high)) + 1))
+    wide = st.integers(-far if draw(st.integers(0, ODD)) == 0 else 0, far)
     ways = [st.sampled_from(known), steps, ticks.map(lambda n: n / scale)]
-    drawn = draw(st.one_of(*ways) if mostly(draw) else st.one_of(wide, ways[-1]))
-    if places:
-        return round(float(drawn), places)
-    return int(drawn)
-
-
-def text(draw: Draw, value: str, peers: Sequence[Any], *, keep: bool) -> str:
-    """A text like those seen; with `keep` as long as this one."""
-    known = [one for one in peers if isinstance(one, str)] or [value]
-    if DATE.fullmatch(value):
-        return date(draw, value, known)
-    if TIME.fullmatch(value):
-        minutes = draw(st.integers(0, 287)) * 5
-        return f"{minutes // 60:02}:{minutes % 60:02}"
-    letters = sorted(set("".join(known)))
-    if keep:
-        return respelled(draw, value, letters)
-    if all(len(one) == 1 for one in known):
-        return respelled(draw, value, letters) if mostly(draw) else retyped(draw, value)
-    free = len({c.isalpha() + 2 * c.isdigit() for c in letters}) == 1
-    if free and len(letters) <= FEW_LETTERS and draw(st.booleans()):
-        longest = min(LONGEST, 2 * max(map(len, known)) + 1)
-        return "".join(draw(st.lists(st.sampled_from(letters), max_size=longest)))
-    changes: list[Callable[[], str]] = [
-        lambda: str(draw(st.sampled_from(known))),
-        lambda: respelled(draw, value, letters),
-        lambda: pieced(draw, value, known),
-        lambda: renumbered(draw, value),
-        lambda: retyped(draw, value),
-    ]
-    return draw(st.sampled_from(changes))()[:LONGEST]
-
-
-def date(draw: Draw, value: str, known: Sequence[str]) -> str:
-    """A date of the calendar, near one seen, or one of them."""
-    try:
-        day = datetime.date.fromisoformat(value)
-    except ValueError:
-        return str(draw(st.sampled_from(known)))
-    near_by = st.one_of(st.integers(-9, 9), st.integers(-FAR_DAYS, FAR_DAYS))
-    ordinal = min(max(day.toordinal() + draw(near_by), 1), datetime.date.max.toordinal())
-    moved = datetime.date.fromordinal(ordinal)
-    month_end = datetime.date.fromordinal(max(moved.replace(day=1).toordinal() - 1, 1))
-    return str(draw(st.sampled_from([moved.isoformat(), month_end.isoformat(), *known])))
-
-
-def respelled(draw: Draw, value: str, letters: Sequence[str]) -> str:
-    """Put other characters of the same kind in some places."""
-    if not value:
-        return value
-    at = draw(st.integers(0, len(value) - 1))
-    old = value[at]
-    alike = [c for c in letters if kind_of(c) == kind_of(old) and c != old]
-    if old.isascii() and old.isdigit():
-        alike = [c for c in "0123456789" if c != old]
-    if not alike and old.isascii() and old.isalpha():
-        alike = [chr(ord(old) + 1)] if old not in "zZ" else ["a", "A"]
-    new = draw(st.sampled_from(alike or [c for c in letters if c != old] or [old]))
-    return value[:at] + new + value[at + 1 :]
-
-
-def renumbered(draw: Draw, value: str) -> str:
-    """Put other numbers in the place of those in it, or mark its words otherwise."""
-    if not re.search("[0-9]", value):
-        mark = draw(st.sampled_from([", ", "-", "  ", ". ", "\n"]))
-        at = draw(st.integers(0, max(0, value.count(" ") - 1)))
-        return mark.join(value.split(" ", at + 1)[at:]) if " " in value else value
-
-    def another(found: re.Match[str]) -> str:
-        old = found[0]
-        if draw(st.booleans()):
-            return old
-        if old[0] == "0" and len(old) > 1:
-            return f"{draw(st.integers(0, 10 ** len(old) - 1)):0{len(old)}}"
-        return str(draw(st.integers(max(0, int(old) - 3), int(old) + 12)))
-
-    return re.sub("[0-9]{1,15}", another, value)
-
-
-def kind_of(char: str) -> str:
-    """A digit, a small letter, a capital, or what else it is."""
-    if char.isdigit():
-        return "0"
-    if char.isalpha():
-        return "a" if char.islower() else "A"
-    return char
-
-
-def pieced(draw: Draw, value: str, known: Sequence[str]) -> str:
-    """Take the text apart where it is divided, and put its pieces together otherwise."""
-    marks = sorted({c for c in value if not c.isalnum()}, key=value.count)
-    mark = marks[-1] if marks else ""
-    other = draw(st.sampled_from(known))
-    pieces = value.split(mark) if mark else list(value)
-    if not pieces:
-        return str(other)
-    at = draw(st.integers(0, len(pieces) - 1))
-    ways = [
-        [*pieces[:at], *pieces[at + 1 :]],
-        [*pieces[:at], pieces[at], *pieces[at:]],
-        [*pieces[at:], *pieces[:at]],
-        [*pieces, other],
-        [*pieces[: at - 1], pieces[at], pieces[at - 1], *pieces[at + 1 :]] if at else pieces[::-1],
-    ]
-    return mark.join(draw(st.sampled_from(ways)))
-
-
-def retyped(draw: Draw, value: str) -> str:
-    """Write it in other cases, or with more room around it."""
-    at = draw(st.integers(0, max(0, len(value) - 1)))
-    swapped = value[:at] + value[at : at + 1].swapcase() + value[at + 1 :]
-    return str(draw(st.sampled_from([value.upper(), value.lower(), swapped, swapped, value[:at]])))
+    drawn = draw(st.one_of(*ways) if mostly(draw) else st.one_of(wide, st.integers(0, 9)))
+    return round(float(drawn), places) if decimals else int(drawn)
 
 
 def listing(draw: Draw, value: list[Any], path: Path, seen: Seen) -> list[Any]:
@@ -313,7 +211,9 @@ def listing(draw: Draw, value: list[Any], path: Path, seen: Seen) -> list[Any]:
     items = [item for one in whole for item in one] or value
     other = copy.deepcopy(draw(st.sampled_from(whole or [value])))
     if not items:
-        return list(other)
+        return (
+            list(draw(st.lists(st.sampled_from(seen.names), max_size=2))) if seen.names else other
+        )
     item = copy.deepcopy(draw(st.sampled_from(items)))
     fresh = refreshed(draw, item, (*path, 0), seen)
     at = draw(st.integers(0, len(value)))
@@ -321,6 +221,7 @@ def listing(draw: Draw, value: list[Any], path: Path, seen: Seen) -> list[Any]:
         value[::-1],
         [*value[:at], *value[at + 1 :]],
         [*value[:at], item, *value[at:]],
+        [*value[:at], fresh, *value[at:]],
         [*value[:at], fresh, *value[at:]],
         [*value, *other],
         [*value[at:], *value[:at]],

@@ -12,7 +12,7 @@ from .conftest import Say
 
 HEAVY = (
     *("langgraph", "langchain", "langchain_core", "openai", "langsmith", "qdrant_client"),
-    *("qdrant_edge", "numpy", "onnxruntime", "httpx", "pydantic"),
+    *("qdrant_edge", "numpy", "onnxruntime", "httpx", "pydantic", "hypothesis"),
 )
 SCRIPT = """
 import json, sys

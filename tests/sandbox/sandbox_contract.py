@@ -56,6 +56,23 @@ async def test_an_exception_is_a_result(sandbox: Sandbox) -> None:
     assert outcome.traceback == "line 4, in f: return _g()\nline 7, in _g: return json.loads('{')"
 
 
+async def test_an_exception_names_its_family(sandbox: Sandbox) -> None:
+    """Only built-in classes are named, so that a tool's own class of that name is not taken for one."""
+    outcome = await run(
+        sandbox,
+        "class LookupError(Exception): ...\nclass Odd(LookupError, UnicodeError): ...\n"
+        "def f():\n    raise Odd('no')\n",
+    )
+    assert outcome.error_type == "Odd"
+    assert outcome.error_bases == (
+        "UnicodeError",
+        "ValueError",
+        "Exception",
+        "BaseException",
+        "object",
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "error_type", "error"),
     [
