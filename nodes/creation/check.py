@@ -16,6 +16,8 @@ from .state import CreationState, Draft
 
 MIN_CASES: Final = 4
 """Fewer confirmed cases: no tool."""
+SHOWN_CHARS: Final = 8_000
+"""Of a failing draft, to the model."""
 SHOWN: Final = 3
 """Failing cases that are shown to the model."""
 
@@ -153,4 +155,7 @@ def failures_of(drafts: Sequence[Draft], lacking: str) -> str:
     if last is None:
         return ""
     problems = "\n".join(f"- {problem}" for problem in last["problems"][:SHOWN]) or f"- {lacking}"
-    return f"An earlier draft was not good enough:\n```python\n{last['source']}```\nIts faults:\n{problems}"
+    source = last["source"]
+    if len(source) > SHOWN_CHARS:
+        source = f"{source[:SHOWN_CHARS]}\n# … {len(source):,} characters in all\n"
+    return f"An earlier draft was not good enough:\n```python\n{source}```\nIts faults:\n{problems}"
