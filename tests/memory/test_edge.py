@@ -149,7 +149,7 @@ async def test_stores_of_one_process_share_a_folder(tmp_path: Path) -> None:
     await one.close()
     await two.put("tools", [row("y")])
     await two.close()
-    assert not edge._ENGINES
+    assert not edge._OPEN
     assert await one.count("tools") == 2
     await one.close()
 
@@ -208,14 +208,14 @@ async def test_writes_are_flushed_in_time(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.05)
     store = EdgeStore(tmp_path)
     await store.put("tools", [row("x")])
-    assert store._engine is not None
-    assert store._engine._unflushed == 1
+    assert store._access is not None
+    assert store._access._end._unflushed == 1
     await asyncio.sleep(0.3)
-    assert store._engine._unflushed == 0
+    assert store._access._end._unflushed == 0
     monkeypatch.setattr(engine, "FLUSH_SECONDS", 3600)
     await store.put("tools", [row(str(n)) for n in range(engine.FLUSH_WRITES)])
     assert await store.count("tools") == engine.FLUSH_WRITES + 1
-    assert store._engine._unflushed == 0
+    assert store._access._end._unflushed == 0
     await store.close()
 
 
