@@ -40,7 +40,7 @@ class Service:
         submit: Runs a job in the thread that owns the shards.
 
     Raises:
-        OSError: If there is no place for a socket.
+        OSError: If there is no place for a socket, or no thread.
     """
 
     def __init__(self, folder: Path, submit: Submit) -> None:
@@ -52,7 +52,12 @@ class Service:
         self._thread = threading.Thread(
             target=self._accept, name="mem2evolve-memory-door", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as exc:  # as in `_admit`
+            self._listener.close()
+            address.withdraw(self.path)
+            raise OSError(str(exc)) from exc
 
     def shut(self) -> None:
         """Take no more connections and free the address. Call it while the lock is held."""
@@ -92,13 +97,19 @@ class Service:
             thread = threading.Thread(
                 target=self._serve, args=(sock,), name="mem2evolve-memory-peer", daemon=True
             )
-            with self._door:
-                full = len(self._peers) >= MAX_PEERS
-                if not full:
-                    self._peers[sock] = thread
-                    thread.start()
-            if full:
+            if not self._admit(sock, thread):
                 sock.close()
+
+    def _admit(self, sock: socket.socket, thread: threading.Thread) -> bool:
+        with self._door:
+            if len(self._peers) >= MAX_PEERS:
+                return False
+            try:
+                thread.start()
+            except RuntimeError:  # the system, or an interpreter that is ending, has no more
+                return False
+            self._peers[sock] = thread
+            return True
 
     def _serve(self, sock: socket.socket) -> None:
         try:

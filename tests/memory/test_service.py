@@ -161,10 +161,11 @@ async def test_garbage_does_no_harm(owner: EdgeStore, tmp_path: Path, case: str)
             sock.connect(path)
             try:
                 sock.sendall(GARBAGE[case])
-                sock.shutdown(socket.SHUT_WR)
+                if "half" in case or case == "nothing":  # the rest is refused unasked
+                    sock.shutdown(socket.SHUT_WR)
                 while piece := sock.recv(1000):
                     got += piece
-            except OSError:  # hung up on before all was sent
+            except ConnectionError:  # hung up on before all was sent
                 pass
         return got
 
