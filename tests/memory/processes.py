@@ -92,8 +92,10 @@ class Child(NamedTuple):
 
     def kill(self) -> list[str]:
         """Kill it as an impatient person would; return what it had printed."""
+        assert self.process.stdout is not None
         self.process.send_signal(signal.SIGKILL)
-        out, _ = self.process.communicate(timeout=10)
+        out = self.process.stdout.read()  # `communicate` would pass over what is buffered
+        self.process.communicate(timeout=10)
         return out.splitlines()
 
 
