@@ -146,10 +146,7 @@ async def test_a_kept_tool_keeps_what_it_was_allowed(agent: Agent, cache: Path) 
     await answer(agent, True)
     agent.compile()
     agent.reopen()
-    end = await agent.run(
-        Cast(plan=plan_of(), act=[call(), "385"], second_answer="385", generalise={
-            "title": "t", "description": "d", "applies_when": "a", "knowledge": "k"})
-    )  # fmt: skip
+    end = await agent.run(Cast(plan=plan_of(), act=[call(), "385"], second_answer="385"))
     assert decision_on(end, "tool")["outcome"] == "recruited"
     assert end["results"][0]["calls"][0]["ok"]
 
