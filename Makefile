@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean
+.PHONY: help setup run test test-live check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ bench-sandbox: $(READY) ## What a call in a box costs, beside a bare start of Py
 
 soak-sandbox: $(READY) ## Ten thousand calls with kills at random: nothing may be left
 	@$(BIN)/python -m pytest -q -s -m slow tests/sandbox/test_soak.py
+
+soak-memory: $(READY) ## Kill the owner of a shared memory twenty times while others write
+	@$(BIN)/python -m pytest -q -m slow tests/memory/test_shared.py
 
 dev: $(READY) ## LangGraph's dev server, for Studio
 	@$(BIN)/langgraph dev

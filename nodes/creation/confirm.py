@@ -67,11 +67,11 @@ class Confirmed:
 
 
 async def confirm(desk: Desk, state: CreationState, trials: Sequence[Trial]) -> Confirmed:
-    """Return the stated cases, those that agreement adds, and the properties that hold.
+    """Return the stated cases and a person's, those that agreement adds, and the properties that hold.
 
-    An implementation that fails a stated case has no vote.
+    An implementation that fails one of the former has no vote.
     """
-    stated = state["stated"]
+    stated = [*state["stated"], *state.get("demanded", [])]
     failing = await asyncio.gather(*(trial.failures(stated) for trial in trials))
     voters = [trial for trial, failures in zip(trials, failing, strict=True) if not failures]
     known = [case["args"] for case in stated]

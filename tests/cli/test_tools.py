@@ -333,7 +333,7 @@ def test_an_edit_that_does_not_hold(say: Say, seed: Seed, folder: Path) -> None:
     code, cases = folder / "v1" / "tool.py", folder / "v1" / "cases.json"
     header = '# /// script\n# dependencies = ["numpy"]\n# ///\n'
     for edited, *said in (
-        (CODE.replace("3 * n", "4 * n"), '{"n": 14} it returned 56; it should return 42'),
+        (CODE.replace("3 * n", "4 * n"), '{"n": 14} it returned 56; it should have returned 42'),
         (CODE.replace("3 * n", "3 *"), "tool.py is no tool. Line 10: Syntax error"),
         (CODE.replace("3 * n", "eval('3 * n')"), "Line 10: eval is not allowed"),
         (CODE.replace("triple_", "my_"), "no top-level function named 'triple_number'"),
