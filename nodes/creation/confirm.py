@@ -34,14 +34,14 @@ class Trial:
 
     def __init__(self, box: Sandbox, draft: Draft, function: str) -> None:
         self.draft = draft
-        self._box, self._function = box, function
+        self.box, self._function = box, function
         self._runs: dict[str, asyncio.Task[Outcome]] = {}
 
     async def __call__(self, args: Mapping[str, Any]) -> Outcome:
         """Return the outcome of an input."""
         key = json.dumps(args, sort_keys=True)
         if key not in self._runs:
-            call = self._box.call(
+            call = self.box.call(
                 self.draft["source"], self._function, args, limits=TEST_LIMITS, fresh=True
             )
             self._runs[key] = asyncio.ensure_future(call)
