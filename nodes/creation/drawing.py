@@ -6,6 +6,7 @@ Importing this module takes as long as importing hypothesis: import it where it 
 """
 
 import random
+import threading
 from typing import Any, Final, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -15,6 +16,8 @@ from hypothesis.strategies import SearchStrategy
 T = TypeVar("T")
 
 BACKEND: Final = "mem2evolve"
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Hypothesis keeps its state in globals: two threads that draw get in each other's way."""
 WIDEST: Final = 1 << 16
 """Stands for a bound that a strategy leaves open."""
 
@@ -76,5 +79,6 @@ def examples(strategy: SearchStrategy[T], number: int) -> list[T]:
     def collect(value: T) -> None:
         found.append(value)
 
-    collect()
+    with _ONE_AT_A_TIME:
+        collect()
     return found

@@ -101,11 +101,12 @@ async def test_a_tool_that_fails_here_is_quarantined_and_made_anew(agent: Agent)
     assert await agent.statuses() == {
         f"{TOOL} v1": "quarantined",
         f"{TOOL}_2 v1": "active",
-        "arithmetician v1": "active",
+        "arithmetician v1": "superseded",
+        "arithmetician v2": "active",
     }
     reason = (await only_tool(agent)).history[-1].reason
     assert reason.startswith(f"its cases fail under python {TODAY['python']}, platform")
-    assert 'called with {"n": 4} it returned 30; it should return 31' in reason
+    assert 'called with {"n": 4} it returned 30; it should have returned 31' in reason
     decision = decision_on(end, "tool")
     assert (decision["outcome"], decision["asset_name"]) == ("created", f"{TOOL}_2")
     assert f"{TOOL} v1 is passed over: its cases fail" in decision["why"]
@@ -179,8 +180,9 @@ async def test_other_versions_of_a_package_are_another_environment(
     agent.reopen(packages=())
     end = await agent.start(making_anew(), {"task": TASK})
     assert "'tiny-sums' may not be used" in decision_on(end, "tool")["why"]
-    tool = await only_tool(agent)
-    assert (tool.status, tool.history[-1].reason) == ("active", passed)
+    new, old = await agent.memory.find_by_name("tool", TOOL)  # a twin that needs no package
+    assert [change.status for change in old.history[-2:]] == ["active", "superseded"]
+    assert (old.history[-2].reason, new.version, new.dependencies) == (passed, 2, ())
 
 
 async def test_a_case_that_fails_only_once_is_no_fault(
