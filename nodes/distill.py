@@ -162,6 +162,9 @@ async def _keep(
         **reply.model_dump(),
     )
     key, new = await desk.memory.remember(record)
+    new = (
+        new or key == record.id
+    )  # written by this step before it was broken off: the id is of the run and the text
     kept = await desk.memory.get("experience", key)
     if kept is not None and kept.status == "superseded":  # `_unlearn` set it aside just now
         await desk.memory.set_status(
