@@ -42,15 +42,14 @@ class Life:
         return [line for line in self.log if line["event"] == event]
 
     @property
-    def events(self) -> int:
-        """How many starts and ends of steps there were."""
-        return len(self.of("start")) + len(self.of("end"))
+    def steps(self) -> list[dict[str, Any]]:
+        """Return the starts and ends of steps, in order."""
+        return [line for line in self.log if line["event"] in ("start", "end")]
 
     @property
     def last(self) -> str:
         """What happened last, before it was killed."""
-        steps = [line for line in self.log if line["event"] in ("start", "end")]
-        return f"{steps[-1]['event']} of {steps[-1]['step']}" if steps else "nothing"
+        return "{event} of {step}".format(**self.steps[-1]) if self.steps else "nothing"
 
 
 class Launcher:

@@ -78,7 +78,10 @@ def makes() -> Cast:
 
 def mends() -> Cast:
     """Return the script of a correction after which the tool is mended."""
-    return _cast(tool=_mends, diagnose_run={**LESSON, "title": "Mind the bounds"})
+    diagnosed = {**LESSON, "title": "Mind the bounds"}
+    return _cast(
+        tool=_mends, diagnose_run=diagnosed, tool_lesson={**TOOL_LESSON, "title": "Divide in turn"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +147,14 @@ def _sweep(scenario: Scenario, folder: Path, moments: list[tuple[int, float]]) -
     return found
 
 
-@pytest.mark.parametrize("share", [0.2, 0.45, 0.7, 0.95])
-def test_killed_at_some_steps(creation: Scenario, folder: Path, share: float) -> None:
-    """While a tool is made, while an expert acts, and after the answer."""
-    at = round(creation.whole.events * share)
+@pytest.mark.parametrize(
+    ("event", "step"),
+    [("start", "check_drafts"), ("end", "tools"), ("end", "evolve_assets"), ("end", "distill")],
+)
+def test_killed_at_some_steps(creation: Scenario, folder: Path, event: str, step: str) -> None:
+    """While a tool is made, while an expert acts, when assets were promoted, and when lessons were written."""
+    steps = [(one["event"], one["step"]) for one in creation.whole.steps]
+    at = steps.index((event, step)) + 1
     assert not creation.broken(folder / f"some-{at}", creation.launcher, at)
 
 
@@ -156,7 +163,7 @@ def test_killed_at_some_steps(creation: Scenario, folder: Path, share: float) ->
 def test_killed_at_every_step(request: pytest.FixtureRequest, folder: Path, name: str) -> None:
     """At the start of each step, before it did anything, and at its end, before its result was stored."""
     scenario: Scenario = request.getfixturevalue(name)
-    moments = [(at, 0.0) for at in range(1, scenario.whole.events + 1)]
+    moments = [(at, 0.0) for at in range(1, len(scenario.whole.steps) + 1)]
     if CHOSEN:
         pairs = [f"{one}:0".split(":") for one in CHOSEN.split()]
         moments = [(int(pair[0]), float(pair[1])) for pair in pairs]
@@ -170,7 +177,7 @@ def test_killed_at_any_moment(request: pytest.FixtureRequest, folder: Path, name
     scenario: Scenario = request.getfixturevalue(name)
     dice = random.Random(11)  # noqa: S311 - to repeat a run
     moments = [
-        (dice.randint(1, scenario.whole.events), dice.uniform(0.001, MAX_LATE_S))
+        (dice.randint(1, len(scenario.whole.steps)), dice.uniform(0.001, MAX_LATE_S))
         for _ in range(RANDOM_KILLS)
     ]
     assert not _sweep(scenario, folder, moments)
