@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean
+.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ test-kill: $(READY) ## Kill a run at every step and resume it: nothing may be lo
 
 soak-sandbox: $(READY) ## Ten thousand calls with kills at random: nothing may be left
 	@$(BIN)/python -m pytest -q -s -m slow tests/sandbox/test_soak.py
+
+soak-memory: $(READY) ## Kill the owner of a shared memory twenty times while others write
+	@$(BIN)/python -m pytest -q -m slow tests/memory/test_shared.py
 
 dev: $(READY) ## LangGraph's dev server, for Studio
 	@$(BIN)/langgraph dev

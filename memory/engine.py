@@ -1,22 +1,18 @@
 """The shards of one folder, owned by one thread. See `memory.edge` for the rules."""
 
-import contextlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ..errors import StoreDamaged, StoreError
+from ..errors import StoreDamaged
 from . import manifest as manifests
 from .faults import damaged, disk_full, translate
+from .operations import Operations
 from .owner import OwnerLock
 from .payload import canonical, conditions, pack, require_uuid, unpack
 from .store import INDEXED, Collection, Hit, Record, Where
-from .worker import Worker
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, Filter, Point
@@ -36,46 +32,64 @@ ALL_VALUES: Final = 2**31
 
 
 class Engine:
-    """What this process holds open of one folder. All but `submit` and `close` run in the worker.
+    """What this process holds open of a folder that it owns. Used by one thread.
 
-    Raises:
-        StoreBusy: If another process holds the folder.
-        OSError: If the folder cannot be locked.
+    Args:
+        folder: The memory's folder.
+        lock: Its lock, released by `close`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: OwnerLock) -> None:
         self.folder = folder
-        self.pid = os.getpid()
-        self.users = 0
         self._shards: dict[Collection, EdgeShard] = {}
         self._unflushed = 0
         self._oldest = 0.0
         self._broken: StoreDamaged | None = None
-        self._lock = OwnerLock(folder)
-        self._worker = Worker("mem2evolve-memory", tick=self._tick, refuse=self._refuse)
+        self._lock = lock
 
-    def submit(self, job: Callable[["Engine"], T]) -> Future[T]:
-        """Run `job` in the worker thread; its errors are this program's own."""
-        return self._worker.submit(partial(self._guarded, job))
+    def run(self, job: Callable[[Operations], T]) -> T:
+        """Return what `job` makes of the shards; its errors are this program's own."""
+        if self._broken:
+            raise self._broken
+        try:
+            return job(self)
+        except BaseException as exc:
+            error = translate(exc, self.folder, "use")
+            if isinstance(error, StoreDamaged) and not isinstance(exc, Exception):
+                self._broken = error  # after a panic the engine's own locks may be poisoned
+            if error is exc:
+                raise
+            raise error from exc
+
+    def tick(self) -> float | None:
+        """Flush when it is time to; return the seconds until it will be."""
+        if self._unflushed == 0 or self._broken:
+            return None
+        left = self._oldest + FLUSH_SECONDS - time.monotonic()
+        if left > 0 and self._unflushed < FLUSH_WRITES:
+            return left
+        self._unflushed = 0
+        try:
+            for shard in self._shards.values():
+                shard.flush()
+        except BaseException as exc:  # noqa: BLE001 - a panic is no Exception; the next caller is told
+            self._broken = damaged(self.folder, str(exc))
+        return None
 
     def close(self) -> None:
-        """Flush, close the shards, let the folder go. Blocks; idempotent."""
-        self._worker.stop(self._close)
-
-    def abandon(self) -> None:
-        """Let go of the folder in a forked child, without touching the files.
-
-        The child has copies of all descriptors, and with them of our lock and of the engine's own,
-        which would outlive the parent. They are pointed elsewhere, not closed: their numbers still
-        belong to the engine.
-        """
-        below = f"{self.folder}/"
-        null = os.open(os.devnull, os.O_RDWR)
-        for entry in Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(OSError):
-                if str(entry.readlink()).startswith(below):
-                    os.dup2(null, int(entry.name), inheritable=False)
-        os.close(null)
+        """Flush, close the shards, let the folder go."""
+        try:
+            for shard in self._shards.values():
+                shard.flush()
+                shard.close()
+        except BaseException as exc:
+            error = translate(exc, self.folder, "write")
+            if error is exc:
+                raise
+            raise error from exc
+        finally:
+            self._shards.clear()
+            self._lock.release()
 
     def put(self, collection: Collection, records: Sequence[Record]) -> None:
         """Write records in one operation of the log: all or none."""
@@ -176,19 +190,6 @@ class Engine:
         self._check_room(MIN_FREE_BYTES)
         manifests.write_file(self.folder, manifest)
 
-    def _guarded(self, job: Callable[["Engine"], T]) -> T:
-        if self._broken:
-            raise self._broken
-        try:
-            return job(self)
-        except BaseException as exc:
-            error = translate(exc, self.folder, "use")
-            if isinstance(error, StoreDamaged) and not isinstance(exc, Exception):
-                self._broken = error  # after a panic the engine's own locks may be poisoned
-            if error is exc:
-                raise
-            raise error from exc
-
     def _shard(self, collection: Collection) -> "EdgeShard | None":
         """Return the open shard, `None` if nothing was ever written to the collection."""
         from qdrant_edge import EdgeShard  # noqa: PLC0415 - heavy
@@ -239,41 +240,6 @@ class Engine:
         if self._unflushed == 0:
             self._oldest = time.monotonic()
         self._unflushed += records
-
-    def _tick(self) -> float | None:
-        """Flush when it is time to; return the seconds until it will be."""
-        if self._unflushed == 0 or self._broken:
-            return None
-        left = self._oldest + FLUSH_SECONDS - time.monotonic()
-        if left > 0 and self._unflushed < FLUSH_WRITES:
-            return left
-        self._unflushed = 0
-        try:
-            for shard in self._shards.values():
-                shard.flush()
-        except BaseException as exc:  # noqa: BLE001 - a panic is no Exception; the next caller is told
-            self._broken = damaged(self.folder, str(exc))
-        return None
-
-    def _close(self) -> None:
-        try:
-            for shard in self._shards.values():
-                shard.flush()
-                shard.close()
-        except BaseException as exc:
-            error = translate(exc, self.folder, "write")
-            if error is exc:
-                raise
-            raise error from exc
-        finally:
-            self._shards.clear()
-            self._lock.release()
-
-    def _refuse(self) -> StoreError:
-        return StoreError(
-            f"The memory in {self.folder} was closed while it was in use.",
-            hint="Close the memory after the last run has ended.",
-        )
 
 
 def _index(shard: "EdgeShard", collection: Collection) -> None:

@@ -14,9 +14,10 @@ from ..memory.records import RECRUITABLE, AgentRecord, Case, ToolRecord
 from .chronicle import touched_assets
 from .creation.cases import passes
 from .creation.question import is_weak, was_approved
-from .desk import Desk, Resources
+from .desk import Desk, Resources, named_files
 from .evolve_expert import grown, improve_expert
 from .keeping import Asset, kind_of, latest, move, promote, show, supersede_older
+from .permitted import box_of
 
 LEFT: Final = "left a candidate: no verdict"
 
@@ -118,7 +119,8 @@ class _Evolution:
             return {}
         case = _case_of(fault, judgement)
         extra = [case.model_dump(mode="json")] if case else []
-        box = self.desk.resources.sandbox
+        files = self.state.get("files") or []
+        box = box_of(self.desk.resources, tool, named_files(files))
         by_person = judgement["by"] == "person"
         if extra and not by_person and not await passes(box, tool.code, tool.function, extra):
             return {"cleared": True}
@@ -126,6 +128,7 @@ class _Evolution:
             "run_id": self.state["run_id"],
             "tool": tool.model_dump(mode="json"),
             "why": fault["why"],
+            "files": files,
             "cases": [*(one.model_dump(mode="json") for one in tool.cases), *extra],
         }
         end: dict[str, Any] = await mending.ainvoke(start, context=self.desk.context)

@@ -17,7 +17,8 @@ from ..memory.records import Case, StatusChange, ToolRecord
 from ..models.chat import Sampling
 from ..models.replies import extract_code
 from ..prompts.load import load_prompt
-from ..sandbox import normalise, read_header
+from ..sandbox import normalise
+from ..sandbox.header import packages_in
 from .creation.agree import normal_form
 from .creation.approve import after_approval, after_weighing, ask_approval, weighed
 from .creation.cases import passes
@@ -26,6 +27,7 @@ from .creation.verify import environment
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
 from .keeping import numbered
+from .permitted import box_for, dependencies_of, given
 
 
 class MendState(TypedDict, total=False):
@@ -37,6 +39,8 @@ class MendState(TypedDict, total=False):
     why: str
     """Its fault."""
     name: str
+    files: list[str]
+    """Paths of the task's files."""
     cases: list[dict[str, Any]]
     """What the new version must pass."""
     chosen: str
@@ -105,11 +109,10 @@ async def _mend(desk: Desk, state: MendState) -> dict[str, Any]:
             if exc.transient:
                 raise
             break
-        found = await screened(desk, source, tool.function)
+        found = await screened(desk.resources, source, tool.function, tool.permissions)
         problems = [f"line {p.line}: {p.reason}" for p in found]
-        problems = problems or await passes(
-            desk.resources.sandbox, source, tool.function, state["cases"]
-        )
+        box = box_for(desk.resources, source, tool.permissions, state.get("files", []))
+        problems = problems or await passes(box, source, tool.function, state["cases"])
         if not problems and normal_form(source) in (normal_form(tool.code), *rejected):
             problems = ["it is the same code as before"]
         if not problems:
@@ -135,7 +138,10 @@ async def _rewrite(desk: Desk, tool: ToolRecord, failures: str, turn: int) -> st
     messages = load_prompt("tool").messages(
         description=tool.description,
         signature=signature,
-        packages=packages_clause(desk.resources.settings.packages),
+        packages=packages_clause(
+            (*desk.resources.settings.packages, *packages_in(tool.permissions))
+        ),
+        asking="",
         lessons="",
         web="",
         failures=failures,
@@ -147,12 +153,15 @@ async def _rewrite(desk: Desk, tool: ToolRecord, failures: str, turn: int) -> st
 async def _version(desk: Desk, state: MendState) -> ToolRecord:
     """Return the record of the new version, which is not stored yet."""
     tool, source = ToolRecord(**state["tool"]), state["chosen"]
+    settings, granted = desk.resources.settings, tool.permissions
     reasons = [f"mends: {state['why']}", *filter(None, [state.get("approval", "")])]
     changed = {
         "code": source,
-        "dependencies": read_header(source, desk.resources.settings.packages).dependencies,
+        # It may do what the old version might, as far as it still asks for it, and nothing else.
+        "permissions": given(source, granted, settings),
+        "dependencies": dependencies_of(source, granted, settings),
         "cases": tuple(Case(**case) for case in state["cases"]),
-        "environment": await environment(desk.resources, source),
+        "environment": await environment(box_for(desk.resources, source, granted), source),
         "supersedes": tool.id,
         "run_id": state["run_id"],
         "status": "candidate",

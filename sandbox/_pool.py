@@ -5,7 +5,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -124,7 +124,7 @@ class PooledSandbox(ABC):
         self._era: Era | None = None
         self._starting = threading.Lock()
 
-    async def call(
+    async def call(  # noqa: PLR0913 - the last four by name, each with a default
         self,
         source: str,
         function: str,
@@ -134,6 +134,7 @@ class PooledSandbox(ABC):
         files: Mapping[str, Path] | None = None,
         fresh: bool = False,
         fetcher: Fetcher | None = None,
+        allowed: Collection[str] = (),
     ) -> Outcome:
         """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
@@ -148,6 +149,7 @@ class PooledSandbox(ABC):
             files: Host files shown read-only in the box as `/data/NAME`.
             fresh: Start a box for this call alone and end it afterwards.
             fetcher: Answers the function `fetch(url)` that the module then has; without it there is none.
+            allowed: Names of packages that this source may declare besides those on the operator's list.
 
         Returns:
             How the call ended. Never raises for what the code did.
@@ -159,7 +161,7 @@ class PooledSandbox(ABC):
         """
         plain = encode_args(args)
         try:
-            packages = await self._environments.of(source)
+            packages = await self._environments.of(source, allowed)
         except NoPackagesError as exc:
             return Outcome(status="no_packages", error=f"{exc}"[:2000], isolation=self.isolation)
         call = Call(
@@ -180,13 +182,17 @@ class PooledSandbox(ABC):
         outcome = await era.ask(call) or await self._on_a_thread(era, call)
         return replace(outcome, isolation=self.isolation)
 
-    async def provide(self, source: str) -> Packages:
+    async def provide(self, source: str, allowed: Collection[str] = ()) -> Packages:
         """Have the packages ready that a source declares, fetching them if need be.
+
+        Args:
+            source: A Python module.
+            allowed: Names of packages that this source may declare besides those on the operator's list.
 
         Raises:
             SandboxUnavailable: If they could not be fetched now.
         """
-        return await self._environments.provide(source)
+        return await self._environments.provide(source, allowed)
 
     async def close(self) -> None:
         """End what is still running, and all boxes. Idempotent; a later call starts anew."""

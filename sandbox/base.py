@@ -1,6 +1,6 @@
 """Where generated code runs. It never runs in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -114,7 +114,7 @@ class Sandbox(Protocol):
 
     isolation: Isolation
 
-    async def call(
+    async def call(  # noqa: PLR0913 - the last four by name, each with a default
         self,
         source: str,
         function: str,
@@ -124,6 +124,7 @@ class Sandbox(Protocol):
         files: Mapping[str, Path] | None = None,
         fresh: bool = False,
         fetcher: Fetcher | None = None,
+        allowed: Collection[str] = (),
     ) -> Outcome:
         """Load `source` as a module and call `function(**args)` once, in a process of its own.
 
@@ -136,6 +137,7 @@ class Sandbox(Protocol):
             files: Host files shown read-only in the box as `/data/NAME`.
             fresh: Start a box for this call alone and end it afterwards, as for a test.
             fetcher: Answers the function `fetch(url)` that the module then has; without it there is none.
+            allowed: Names of packages that this source may declare besides those on the operator's list.
 
         Returns:
             How the call ended. Never raises for what the code did.
@@ -145,8 +147,12 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def provide(self, source: str) -> Packages:
+    async def provide(self, source: str, allowed: Collection[str] = ()) -> Packages:
         """Have the packages ready that a source declares in its PEP 723 header, fetching them if need be.
+
+        Args:
+            source: A Python module.
+            allowed: Names of packages that this source may declare besides those on the operator's list.
 
         Raises:
             SandboxUnavailable: If they could not be fetched now.

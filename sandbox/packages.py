@@ -68,22 +68,30 @@ class Environments:
     install: Install = install
     _held: dict[tuple[str, ...], tuple[Environment, float]] = field(default_factory=dict)
 
-    async def provide(self, source: str) -> Packages:
+    async def provide(self, source: str, allowed: Collection[str] = ()) -> Packages:
         """Have ready what a source declares, and say what it may import then.
+
+        Args:
+            source: A Python module.
+            allowed: Names of packages that it may declare besides those of everybody.
 
         Raises:
             SandboxUnavailable: If it could not be fetched now.
         """
         try:
-            environment = await self.of(source)
+            environment = await self.of(source, allowed)
         except NoPackagesError as exc:
             return Packages(problems=exc.problems)
         if environment is None:
             return Packages()
         return Packages(environment.modules, versions=environment.versions)
 
-    async def of(self, source: str) -> Environment | None:
+    async def of(self, source: str, allowed: Collection[str] = ()) -> Environment | None:
         """Return the environment that a source declares, made if need be; `None` for none.
+
+        Args:
+            source: A Python module.
+            allowed: Names of packages that it may declare besides those of everybody.
 
         Raises:
             NoPackagesError: If it declares what it cannot have.
@@ -91,7 +99,7 @@ class Environments:
         """
         if OPENING not in source:
             return None
-        header = read_header(source, self.allowed)
+        header = read_header(source, {*self.allowed, *allowed})
         if header.problems:
             raise NoPackagesError(header.problems)
         if not header.dependencies:

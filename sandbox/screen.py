@@ -90,7 +90,7 @@ def screen(
         )
         return [Problem(line, reason)]
     problems = [
-        *read_header(source, packages).problems,
+        *read_header(source, packages, permissions).problems,
         *public(tree, function, Forms(tree)),
         *_effects(tree),
         *_imports(tree, {*permissions}, {name.replace("-", "_").lower() for name in dependencies}),

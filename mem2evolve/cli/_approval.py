@@ -1,4 +1,4 @@
-"""Asks the person at the terminal whether a tool may be kept."""
+"""Asks the person at the terminal what a tool may do, and whether it may be kept."""
 
 import asyncio
 import os
@@ -65,13 +65,22 @@ async def _ask(question: dict[str, Any]) -> Any:
                 because = rest.strip() or (await _line("because: ") or "").strip()
                 return {"approve": False, "reason": because.removeprefix("because ")}
             case "s":
-                click.echo(visible(question["code"]), err=True)
+                click.echo(visible(_code(question)), err=True)
             case "q":
                 return None
 
 
+def about(question: dict[str, Any]) -> str:
+    """Return what a question is about, in a few words."""
+    if question["kind"] == "tool_permission":
+        return one_line(f"what {question['tool']} may do")
+    return one_line(f"{question['tool']} v{question['version']}")
+
+
 def shown(question: dict[str, Any]) -> list[str]:
     """Return what the person is shown, line by line; what a model wrote is made visible."""
+    if question["kind"] == "tool_permission":
+        return _wishes(question)
     name = f"{question['tool']} v{question['version']}"
     lines = ["", f"May {one_line(name)} be kept? {one_line(question['description'])}"]
     if question["note"]:
@@ -92,6 +101,38 @@ def shown(question: dict[str, Any]) -> list[str]:
     if len(question["cases"]) > SHOWN_CASES:
         lines.append(f"  … {len(question['cases']) - SHOWN_CASES} more cases")
     return [visible(line) for line in lines]
+
+
+def _wishes(question: dict[str, Any]) -> list[str]:
+    """Show what the drafts of a tool ask for, before anything of it is installed, fetched or run."""
+    name, need = one_line(question["tool"]), one_line(question["description"])
+    lines = ["", f"{name} is being made, and asks for more than to compute: {need}"]
+    if question["note"]:
+        lines.append(f"  note: {one_line(question['note'])}")
+    lines += [f"  {one_line(reason)}" for reason in question["reasons"]]
+    if question["files"]:
+        lines.append(f"  the task's files: {one_line(', '.join(question['files']))}")
+    for number, draft in enumerate(question["drafts"], 1):
+        asks = one_line(", ".join(draft["permissions"]))
+        lines += ["", f"  draft {number} ({draft['role']}) asks for {asks}"]
+        if draft["why"]:
+            lines.append(f"  its writer says: {one_line(draft['why'])}")
+        body = visible(draft["code"]).splitlines()
+        lines += ["", *(f"  {line}" for line in body[:SHOWN_LINES])]
+        if len(body) > SHOWN_LINES:
+            lines.append(f"  … {len(body) - SHOWN_LINES} more lines: s shows the whole code")
+    lines += [
+        "",
+        f"Yes allows it to {name} alone, for as long as it is kept; no has it written without.",
+    ]
+    return [visible(line) for line in lines]
+
+
+def _code(question: dict[str, Any]) -> str:
+    """Return all code that a question is about."""
+    if question["kind"] == "tool_permission":
+        return "\n".join(draft["code"] for draft in question["drafts"])
+    return str(question["code"])
 
 
 async def _line(prompt: str) -> str | None:

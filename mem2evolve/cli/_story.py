@@ -84,6 +84,10 @@ class Story:
         said = "approved" if event["approved"] else "rejected"
         self._say("approval", f"{event['tool']} {said}: {event['reason'] or 'no reason given'}")
 
+    def _permission(self, event: dict[str, Any]) -> None:
+        said = "allowed" if event["granted"] else f"refused ({event['reason']})"
+        self._say("approval", f"{event['tool']} asks for {', '.join(event['asked'])}: {said}")
+
     def _decided(self, event: dict[str, Any]) -> None:
         score = (
             ""

@@ -12,11 +12,11 @@ from uuid import uuid4
 import click
 
 from ..errors import InputError
-from ._approval import WAITING, Answers, answering
+from ._approval import WAITING, Answers, about, answering
 from ._checkpoints import Unfinished
 from ._common import print_json, wait
 from ._drive import Driver, End, how_to_resume, open_driver
-from ._text import drop_unwritten, one_line, plain, typed
+from ._text import drop_unwritten, plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -170,7 +170,7 @@ def report(end: End, *, as_json: bool) -> None:
             {"run_id": end.run_id, "waiting": end.waiting} if end.waiting else summary(end.state)
         )
     if end.waiting:
-        names = ", ".join(one_line(f"{one['tool']} v{one['version']}") for one in end.waiting)
+        names = ", ".join(map(about, end.waiting))
         click.echo(
             f"run {end.run_id[:8]} waits for a person's word on {names}: {how_to_resume(end.run_id)}"
             " asks on a terminal; --approve or --reject WHY answers",

@@ -110,7 +110,8 @@ async def _show(
 
 def _print_tool(tool: "ToolRecord") -> None:
     say(f"{tool.name} v{tool.version}  {tool.status}  {tool.origin}", bold=True)
-    say(f"{tool.description}\nid {tool.id}\n")
+    say(f"{tool.description}\nid {tool.id}")
+    say(f"a person allowed it {', '.join(tool.permissions)}\n" if tool.permissions else "")
     if tool.code:
         say(tool.code)
     say(f"{len(tool.cases)} cases", bold=True)

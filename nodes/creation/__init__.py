@@ -1,7 +1,7 @@
 """The making of a tool: a sub-graph of its own.
 
-gather_knowledge → choose_inputs ∥ write_code → check_drafts → measure_cases → weigh_approval → register; from
-check_drafts and measure_cases also write_code again.
+gather_knowledge → choose_inputs ∥ write_code → settle_permissions → check_drafts → measure_cases →
+weigh_approval → register; from check_drafts and measure_cases also write_code again.
 Where a person must be asked, weigh_approval → ask_approval → register, or write_code again.
 """
 
@@ -18,6 +18,7 @@ from .approve import after_approval, after_weighing, ask_approval, weigh_approva
 from .check import check_drafts
 from .gather import gather_knowledge
 from .measure import measure_cases
+from .permission import settle_permissions
 from .register import register
 from .state import CreationState
 from .write import choose_inputs, write_code
@@ -51,15 +52,17 @@ def build_creation(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, A
         return END if state["round"] >= Context.of(runtime.context).debug_rounds else "write_code"
 
     graph = StateGraph(CreationState, context_schema=Context)
-    steps = (gather_knowledge, choose_inputs, write_code, check_drafts, measure_cases)
-    for step in (*steps, weigh_approval, ask_approval, register):
+    making = (gather_knowledge, choose_inputs, write_code, settle_permissions)
+    keeping = (check_drafts, measure_cases, weigh_approval, ask_approval, register)
+    for step in (*making, *keeping):
         graph.add_node(step.__name__, bound(step))
     graph.add_edge(START, "gather_knowledge")
     graph.add_conditional_edges(
         "gather_knowledge", after_gathering, ["choose_inputs", "write_code", END]
     )
-    graph.add_edge("choose_inputs", "check_drafts")
-    graph.add_edge("write_code", "check_drafts")
+    graph.add_edge("choose_inputs", "settle_permissions")
+    graph.add_edge("write_code", "settle_permissions")
+    graph.add_edge("settle_permissions", "check_drafts")
     graph.add_conditional_edges("check_drafts", after_check, ["measure_cases", "write_code", END])
     graph.add_conditional_edges(
         "measure_cases", after_measure, ["weigh_approval", "write_code", END]
@@ -89,6 +92,8 @@ def trajectory_of(end: Mapping[str, Any]) -> dict[str, Any]:
         "properties": end["properties"],
         "mutation_score": end["mutation_score"],
         "survivors": end["survivors"],
+        "granted": end.get("granted", []),
+        "refused": end.get("refused", {}),
         "approval": end.get("approval", ""),
         "cases": len(end["cases"]),
         "contested": end["contested"],

@@ -21,12 +21,13 @@ from ...sandbox import (
     docstring_summary,
     normalise,
     output_schema,
-    read_header,
-    screen,
     signature_schema,
 )
+from ...sandbox.header import asked
 from ..desk import Desk, Resources
+from ..permitted import box_for, dependencies_of, given, listed
 from .cases_file import read_cases
+from .check import screened
 from .verify import environment, failing
 from .versions import supersede_others
 
@@ -111,6 +112,7 @@ async def _read(resources: Resources, old: ToolRecord, *, version: int, why: str
     folder = folder_of(tools_dir, old)
     code = normalise(said.code)
     await _screen(resources, old, code, folder / CODE)
+    granted = given(code, old.permissions, resources.settings)
     schema = signature_schema(code, old.function)
     cases = read_cases(said.cases, str(folder / CASES), old.cases, schema)
     if code == old.code and cases == old.cases:
@@ -126,8 +128,9 @@ async def _read(resources: Resources, old: ToolRecord, *, version: int, why: str
         "input_schema": schema,
         "output_schema": output_schema(code, old.function),
         "documentation": docstring_summary(code, old.function),
-        "dependencies": read_header(code, resources.settings.packages).dependencies,
-        "environment": await environment(resources, code),
+        "permissions": granted,
+        "dependencies": dependencies_of(code, granted, resources.settings),
+        "environment": await environment(box_for(resources, code, granted), code),
         "mutation_score": None,
         "supersedes": old.id,
         "run_id": "",
@@ -139,15 +142,17 @@ async def _read(resources: Resources, old: ToolRecord, *, version: int, why: str
 
 
 async def _screen(resources: Resources, old: ToolRecord, code: str, file: Path) -> None:
-    packages = await resources.sandbox.provide(code)
-    problems = screen(
-        code,
-        function=old.function,
-        permissions=old.permissions,
-        dependencies=packages.modules,
-        packages=resources.settings.packages,
-    )
-    problems = sorted({*problems, *packages.problems})
+    """Refuse what is no tool, and what asks for more than the edited version was given: an edit grants nothing."""
+    may = {*old.permissions, *listed(code, resources.settings)}
+    more = [(line, one) for one, line in asked(code).items() if one not in may]
+    if more:
+        lines = " ".join(f"Line {line}: it asks for {one!r}." for line, one in sorted(more)[:SHOWN])
+        raise InputError(
+            f"{file} asks for more than {old.name} v{old.version} was allowed. {lines}",
+            hint="An edit brings no permissions: take them out, or list what every tool may use in "
+            "MEM2EVOLVE_PACKAGES or MEM2EVOLVE_FETCH_HOSTS.",
+        )
+    problems = await screened(resources, code, old.function, old.permissions)
     if problems:
         lines = " ".join(f"Line {one.line}: {one.reason}" for one in problems[:SHOWN])
         raise InputError(f"{file} is no tool. {lines}", hint="Mend it there, then adopt again.")

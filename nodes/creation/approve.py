@@ -1,19 +1,18 @@
 """Steps before a tool is kept: settle whether a person must say yes, and ask them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langgraph.config import get_config
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
 
 from ...graph.context import Context
 from ...memory.records import Case, ToolRecord
 from ..desk import Desk, Resources
 from ..naming import tool_name
+from ..permitted import box_for, permissions_of
 from .agree import normal_form
 from .cases import passes
-from .question import APPROVED, HOW_TO_ANSWER, Answer, question_of, read_answer, why_ask
+from .question import APPROVED, Answer, ask, keeps_state, question_of, why_ask
 from .register import record_of
 from .state import CreationState
 from .twins import REUSED, settle_twins
@@ -22,8 +21,6 @@ UNANSWERED: Final = "needs approval"
 """Begins the outcome of a creation that nobody could be asked about."""
 MAX_REJECTIONS: Final = 2
 """The first one goes back to the writer with its reason; the second one ends it."""
-_CHECKPOINTER: Final = "__pregel_checkpointer"
-"""Where LangGraph shows a node what keeps its state; without it an interrupt ends the run for good."""
 
 
 async def weigh_approval(
@@ -61,13 +58,9 @@ async def ask_approval(
     """
     desk = Desk.of(runtime, resources, "create:approve")
     question = state["question"]
-    answer = _ask(question)
+    answer = ask(question)
     demanded = [*state.get("demanded", []), *_cases(answer)]
-    failing = (
-        await passes(resources.sandbox, state["chosen"], state["name"], demanded)
-        if demanded
-        else []
-    )
+    failing = await _failing(resources, state, demanded) if demanded else []
     approved = answer.approve and not failing
     reason = "; ".join(filter(None, ["" if approved else answer.reason, *failing[:3]]))
     desk.tell("approval", tool=question["tool"], approved=approved, reason=reason or answer.reason)
@@ -92,16 +85,15 @@ async def weighed(
 ) -> dict[str, Any]:
     """Return the update that asks a person, keeps the tool unasked, or ends its making."""
     demanded, rejected = state.get("demanded", []), state.get("rejected", [])
-    if demanded and (
-        failing := await passes(desk.resources.sandbox, record.code, record.function, demanded)
-    ):
+    if demanded and (failing := await _failing(desk.resources, state, demanded)):
         return {"question": {}, "chosen": "", "outcome": f"rejected: {'; '.join(failing[:3])}"}
-    reasons = why_ask(record, desk.context.approve, desk.resources.settings.packages)
+    settings, granted = desk.resources.settings, state.get("granted", [])
+    reasons = why_ask(record, desk.context.approve, settings.packages, granted)
     if rejected and not reasons:
         reasons = ["an earlier draft of it was rejected"]
     if not reasons:
         return {"question": {}}
-    if not get_config()["configurable"].get(_CHECKPOINTER):
+    if not keeps_state():
         outcome = (
             f"{UNANSWERED} ({'; '.join(reasons)}); the graph has no checkpointer, so nobody can be asked: "
             'set approve="never", or compile the graph with a checkpointer and resume it with the answer'
@@ -114,7 +106,16 @@ async def weighed(
         permissions=list(record.permissions),
         reasons=reasons,
     )
-    return {"question": question_of(record, old, reasons)}
+    return {"question": question_of(record, old, reasons, permissions_of(record, settings))}
+
+
+async def _failing(
+    resources: Resources, state: Mapping[str, Any], demanded: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return which of a person's cases the chosen draft fails."""
+    granted = state["tool"]["permissions"] if state.get("tool") else state.get("granted", [])
+    box = box_for(resources, state["chosen"], granted, state.get("files", []))
+    return await passes(box, state["chosen"], state["name"], demanded)
 
 
 def after_weighing(state: Mapping[str, Any]) -> str:
@@ -129,17 +130,6 @@ def after_approval(state: Mapping[str, Any]) -> str:
     if state["chosen"]:
         return "keep"
     return "end" if len(state["rejected"]) >= MAX_REJECTIONS else "write"
-
-
-def _ask(question: Mapping[str, Any]) -> Answer:
-    """Interrupt until the answer can be understood; each time the question says what was wrong with the last."""
-    note = ""
-    while True:
-        said = interrupt({**question, "note": note})
-        try:
-            return read_answer(said, question)
-        except ValueError as exc:
-            note = f"{str(said)[:200]!r} is no answer: {exc}. Answer with {HOW_TO_ANSWER}."
 
 
 def _cases(answer: Answer) -> list[dict[str, Any]]:

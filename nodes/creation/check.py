@@ -1,16 +1,19 @@
 """Steps 4 and 5: screen the drafts, run them all, confirm cases, and choose a draft that passes them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
 from ...graph.context import Context
 from ...sandbox import Problem, screen
+from ...sandbox.header import packages_in
 from ..desk import Desk, Resources
+from ..permitted import box_for, given, listed
 from .agree import normal_form
 from .confirm import Confirmed, Trial, confirm
 from .document import documented
+from .permission import refused_by_person
 from .properties import RETURNS
 from .state import CreationState, Draft
 
@@ -28,11 +31,11 @@ async def check_drafts(
     """Confirm cases, and choose a draft that passes them all."""
     desk = Desk.of(runtime, resources, "create:check")
     drafts = [
-        Draft(**{**draft, "problems": await _screened(desk, draft, state["name"])})
+        Draft(**{**draft, "problems": await _screened(desk, draft, state)})
         for draft in state["drafts"]
     ]
     usable = [draft for draft in drafts if not draft["problems"]]
-    trials = [Trial(resources.sandbox, draft, state["name"]) for draft in _different(usable)]
+    trials = [trial_of(resources, state, draft) for draft in _different(usable)]
     found = await confirm(desk, state, trials)
     for trial in trials:
         trial.draft["problems"] = await trial.failures(found.cases)
@@ -68,22 +71,44 @@ async def check_drafts(
     return update
 
 
-async def screened(desk: Desk, source: str, function: str) -> list[Problem]:
+def trial_of(resources: Resources, state: CreationState, draft: Draft) -> Trial:
+    """Return a draft's trial, in which it may do what it asks for and was granted."""
+    box = box_for(resources, draft["source"], state.get("granted", []), state.get("files", []))
+    return Trial(box, draft, state["name"])
+
+
+async def screened(
+    resources: Resources, source: str, function: str, granted: Collection[str] = ()
+) -> list[Problem]:
     """Return what the screen says of a tool, with the packages that it declares at hand.
+
+    Args:
+        resources: Where it will run.
+        source: The code.
+        function: Its public function.
+        granted: What it may do besides what the settings let every tool do.
 
     Raises:
         SandboxUnavailable: If those could not be fetched now.
     """
-    packages = await desk.resources.sandbox.provide(source)
-    allowed = desk.resources.settings.packages
-    problems = screen(source, function=function, dependencies=packages.modules, packages=allowed)
+    packages = await box_for(resources, source, granted).provide(source)
+    problems = screen(
+        source,
+        function=function,
+        permissions=(*granted, *listed(source, resources.settings)),
+        dependencies=packages.modules,
+        packages={*resources.settings.packages, *packages_in(granted)},
+    )
     # Those of the header itself are named by both.
     return sorted({*problems, *packages.problems})
 
 
-async def _screened(desk: Desk, draft: Draft, name: str) -> list[str]:
+async def _screened(desk: Desk, draft: Draft, state: CreationState) -> list[str]:
     """Return what the screen says. An implementation that only votes need not be documented."""
-    problems = await screened(desk, draft["source"], name)
+    if faults := refused_by_person(draft["source"], state.get("refused", {})):
+        return faults
+    may = given(draft["source"], state.get("granted", []), desk.resources.settings)
+    problems = await screened(desk.resources, draft["source"], state["name"], may)
     if draft["role"] == "oracle":
         problems = [
             problem

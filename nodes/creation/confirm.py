@@ -34,14 +34,14 @@ class Trial:
 
     def __init__(self, box: Sandbox, draft: Draft, function: str) -> None:
         self.draft = draft
-        self._box, self._function = box, function
+        self.box, self._function = box, function
         self._runs: dict[str, asyncio.Task[Outcome]] = {}
 
     async def __call__(self, args: Mapping[str, Any]) -> Outcome:
         """Return the outcome of an input."""
         key = json.dumps(args, sort_keys=True)
         if key not in self._runs:
-            call = self._box.call(
+            call = self.box.call(
                 self.draft["source"], self._function, args, limits=TEST_LIMITS, fresh=True
             )
             self._runs[key] = asyncio.ensure_future(call)
@@ -67,11 +67,11 @@ class Confirmed:
 
 
 async def confirm(desk: Desk, state: CreationState, trials: Sequence[Trial]) -> Confirmed:
-    """Return the stated cases, those that agreement adds, and the properties that hold.
+    """Return the stated cases and a person's, those that agreement adds, and the properties that hold.
 
-    An implementation that fails a stated case has no vote.
+    An implementation that fails one of the former has no vote.
     """
-    stated = state["stated"]
+    stated = [*state["stated"], *state.get("demanded", [])]
     failing = await asyncio.gather(*(trial.failures(stated) for trial in trials))
     voters = [trial for trial, failures in zip(trials, failing, strict=True) if not failures]
     known = [case["args"] for case in stated]

@@ -74,6 +74,8 @@ async def gather_knowledge(
         "contested": [],
         "mutation_score": None,
         "survivors": [],
+        "granted": [],
+        "refused": {},
         "chosen": "",
         "first_pass": False,
         "outcome": trouble,

@@ -15,13 +15,14 @@ from ...errors import ModelReplyError
 from ...graph.context import Context
 from ...models.chat import Sampling
 from ...prompts.load import load_prompt
+from ...sandbox.header import NETWORK, asked
 from ...sandbox.signature import signature_schema
 from ..desk import Desk, Resources
 from .adequacy import Adequacy, adequacy
 from .agree import normal_form, same, vote
 from .cases import case_of, describe
-from .check import failures_of
-from .confirm import MAX_DIAGNOSES, Trial, diagnose
+from .check import failures_of, trial_of
+from .confirm import MAX_DIAGNOSES, diagnose
 from .inputs import fitting
 from .state import CreationState, Draft
 
@@ -48,6 +49,9 @@ async def measure_cases(
         SandboxUnavailable: If code cannot be run.
     """
     desk = Desk.of(runtime, resources, "create:measure")
+    if any(one.startswith(NETWORK) for one in asked(state["chosen"])):
+        # Hundreds of calls are no way to treat a site, and what it answers is not the tool's.
+        return {"ledger": desk.ledger}
     tool, *others = _implementations(state)
     found = await _measured(desk, state, others, state["cases"])
     cases = [*state["cases"], *found.added]
@@ -98,19 +102,22 @@ async def measure_cases(
 def _implementations(state: CreationState) -> list[Draft]:
     """Return the chosen draft, then the other implementations that pass all cases."""
     own = normal_form(state["chosen"])
-    chosen = Draft(role="tool", round=state["round"], source=state["chosen"], problems=[])
     different = {
         normal_form(draft["source"]): draft for draft in state["drafts"] if not draft["problems"]
     }
     different.pop(own, None)
-    return [chosen, *different.values()]
+    return [_chosen(state), *different.values()]
+
+
+def _chosen(state: CreationState) -> Draft:
+    return Draft(role="tool", round=state["round"], source=state["chosen"], problems=[])
 
 
 async def _measured(
     desk: Desk, state: CreationState, others: Sequence[Draft], cases: Sequence[Mapping[str, Any]]
 ) -> Adequacy:
     return await adequacy(
-        desk.resources.sandbox,
+        trial_of(desk.resources, state, _chosen(state)).box,
         state["chosen"],
         state["name"],
         others=[draft["source"] for draft in others],
@@ -151,7 +158,7 @@ async def _tried(
     desk: Desk, state: CreationState, drafts: Sequence[Draft], inputs: Sequence[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the cases that the tool and another one agree on, and the contested inputs."""
-    trials = [Trial(desk.resources.sandbox, draft, state["name"]) for draft in drafts]
+    trials = [trial_of(desk.resources, state, draft) for draft in drafts]
     cases, contested = [], []
     for args in inputs:
         outcomes = [await trial(args) for trial in trials]
@@ -169,7 +176,7 @@ async def _settle(
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Let the model settle some contested inputs, which leave the list: cases, and how the tool fails them."""
     settled = []
-    trials = [Trial(desk.resources.sandbox, draft, state["name"]) for draft in drafts]
+    trials = [trial_of(desk.resources, state, draft) for draft in drafts]
     for item in contested[:MAX_DIAGNOSES]:
         outcomes = [await trial(item["args"]) for trial in trials]
         right, item["why"] = await diagnose(desk, state, item["args"], outcomes)

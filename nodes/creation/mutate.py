@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...sandbox.header import header_text
 from ...sandbox.screen import parse
 from .agree import equal, normal_form
 
@@ -81,7 +82,7 @@ def mutants(source: str, function: str, *, limit: int = LIMIT) -> list[Mutant]:
     Raises:
         SyntaxError: If the source is not Python.
     """
-    tree = parse(source)
+    tree, head = parse(source), header_text(source)  # without it a mutant has no packages
     # What is said in an error is no behaviour.
     said = {
         id(part)
@@ -103,7 +104,7 @@ def mutants(source: str, function: str, *, limit: int = LIMIT) -> list[Mutant]:
     while faults and len(found) < limit:
         fault = min(faults, key=lambda one: (lines[one.line], kinds[one.kind]))
         faults.remove(fault)
-        text = _with(tree, fault)
+        text = head + _with(tree, fault)
         form = _form(text)
         if form is None or form in seen:
             continue

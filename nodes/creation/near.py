@@ -79,7 +79,8 @@ class Seen:
         }
         own = sizes.get(str(path[0]), [])
         found = [name for name, one in sizes.items() if one == own and -1 not in one]
-        return found if len(found) > 1 and len(set(own)) > 1 else []
+        # That two were empty together, or held one item, is no sign.
+        return found if len(found) > 1 and len(set(own)) > 1 and max(own) > 1 else []
 
 
 def near(inputs: Sequence[Mapping[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
@@ -151,13 +152,17 @@ def edit(draw: Draw, args: dict[str, Any], seen: Seen) -> None:
     found = list(walk(args))
     if not found:
         return
-    # Each parameter gets its turn, however much there is inside another one.
+    # Each parameter gets its turn, and each level of it, however much there is inside another one.
     name = draw(st.sampled_from(list(args)))
-    path, value = draw(st.sampled_from([one for one in found if one[0][0] == name]))
+    inside = [one for one in found if one[0][0] == name]
+    where = draw(st.sampled_from(sorted({place(path) for path, _ in inside})))
+    path, value = draw(st.sampled_from([one for one in inside if place(one[0]) == where]))
     holder: Any = args
     for step in path[:-1]:
         holder = holder[step]
     holder[path[-1]] = changed(draw, value, path, seen)
+    if rising(holder, path[:-1], seen) and mostly(draw):
+        holder.sort()
 
 
 def changed(  # noqa: PLR0911 - JSON, a table
@@ -222,7 +227,7 @@ def listing(draw: Draw, value: list[Any], path: Path, seen: Seen) -> list[Any]:
         [*value[:at], *value[at + 1 :]],
         [*value[:at], item, *value[at:]],
         [*value[:at], fresh, *value[at:]],
-        [*value[:at], fresh, *value[at:]],
+        [*value, fresh, refreshed(draw, item, (*path, 0), seen)],
         [*value, *other],
         [*value[at:], *value[:at]],
         list(draw(st.permutations(value))),
@@ -235,12 +240,17 @@ def refreshed(draw: Draw, value: Any, path: Path, seen: Seen) -> Any:
     """Return a value of the same form in which every number and text is drawn again."""
     if isinstance(value, list):
         made = [refreshed(draw, one, (*path, 0), seen) for one in value]
-        pairs = [one for one in seen.at(path) if comparable(one)]
-        rising = comparable(value) and bool(pairs) and all(one == sorted(one) for one in pairs)
-        return sorted(made) if rising and mostly(draw) else made
+        return sorted(made) if rising(made, path, seen) and mostly(draw) else made
     if isinstance(value, dict):
         return {name: refreshed(draw, one, (*path, name), seen) for name, one in value.items()}
     return changed(draw, value, path, seen)
+
+
+def rising(value: Any, path: Path, seen: Seen) -> bool:
+    """Whether it is a row, as a pair from low to high, of which all were seen in order."""
+    rows = [one for one in seen.at(path) if comparable(one)]
+    in_order = bool(rows) and all(one == sorted(one) for one in rows)
+    return len(path) > 1 and comparable(value) and in_order
 
 
 def comparable(value: Any) -> bool:

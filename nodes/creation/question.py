@@ -2,14 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from langgraph.config import get_config
+from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from ...graph.context import Approve
 from ...memory.records import ToolRecord
-from ...sandbox.header import name_of
+from ...sandbox.header import name_of, packages_in
 
 WEAK_SCORE: Final = 0.5
 """A tool whose cases catch a smaller share of its mutants is not kept without a person."""
@@ -19,6 +21,8 @@ HOW_TO_ANSWER: Final = (
     'true, false, "yes", "no, because …", or {"approve": true or false, "reason": "…", '
     '"cases": [{"args": {…}, "expected": …} or {"args": {…}, "raises": "ValueError"}]}'
 )
+_CHECKPOINTER: Final = "__pregel_checkpointer"
+"""Where LangGraph shows a node what keeps its state."""
 _SAID: Final = re.compile(
     r"\s*(yes|y|no|n)\b[\s,.:;-]*(?:because\b)?\s*(.*)", re.IGNORECASE | re.DOTALL
 )
@@ -51,11 +55,32 @@ class Answer(BaseModel):
     cases: list[_Demand] = []
 
 
-def why_ask(record: ToolRecord, policy: Approve, allowed: Collection[str]) -> list[str]:
-    """Return why the run's settings want a person to be asked; empty when they do not."""
+def nobody_to_ask(policy: Approve) -> bool:
+    """Whether no person can be asked in this run: it does not want it, or cannot wait for an answer."""
+    return policy == "never" or not keeps_state()
+
+
+def keeps_state() -> bool:
+    """Whether the running graph has a checkpointer; without one an interrupt ends the run for good."""
+    return bool(get_config()["configurable"].get(_CHECKPOINTER))
+
+
+def why_ask(
+    record: ToolRecord, policy: Approve, allowed: Collection[str], granted: Collection[str] = ()
+) -> list[str]:
+    """Return why the run's settings want a person to be asked; empty when they do not.
+
+    Args:
+        record: The tool.
+        policy: When a person is asked.
+        allowed: Packages that the settings let every tool use.
+        granted: What a person allowed this tool just now: no reason to ask them again.
+    """
     if policy == "never":
         return []
-    reasons = risks(record, allowed)
+    asked = tuple(one for one in record.permissions if one not in granted)
+    packages = {*allowed, *packages_in(granted)}
+    reasons = risks(record.model_copy(update={"permissions": asked}), packages)
     if not reasons and policy == "always":
         return ["every tool is shown to a person (approve=always)"]
     return reasons
@@ -100,8 +125,17 @@ def was_approved(record: ToolRecord) -> bool:
     return any(change.reason.startswith(APPROVED) for change in record.history)
 
 
-def question_of(record: ToolRecord, old: ToolRecord | None, reasons: list[str]) -> dict[str, Any]:
-    """Return what a person is shown: plain JSON, whole, so that any client can ask."""
+def question_of(
+    record: ToolRecord, old: ToolRecord | None, reasons: list[str], permissions: Sequence[str]
+) -> dict[str, Any]:
+    """Return what a person is shown: plain JSON, whole, so that any client can ask.
+
+    Args:
+        record: The tool as it would be kept.
+        old: The version that it takes the place of.
+        reasons: Why they are asked.
+        permissions: All that it may do, by a person's word or by the operator's lists.
+    """
     diff = ""
     if old is not None:
         lines = difflib.unified_diff(
@@ -118,7 +152,7 @@ def question_of(record: ToolRecord, old: ToolRecord | None, reasons: list[str]) 
         "version": record.version,
         "description": record.description,
         "reasons": reasons,
-        "permissions": list(record.permissions),
+        "permissions": list(permissions),
         "dependencies": list(record.dependencies),
         "code": record.code,
         "diff": diff,
@@ -128,6 +162,20 @@ def question_of(record: ToolRecord, old: ToolRecord | None, reasons: list[str]) 
         "answer": HOW_TO_ANSWER,
         "note": "",
     }
+
+
+def ask(question: Mapping[str, Any]) -> Answer:
+    """Interrupt until the answer can be understood; each time the question says what was wrong with the last.
+
+    Whoever calls it begins anew with each answer.
+    """
+    note = ""
+    while True:
+        said = interrupt({**question, "note": note})
+        try:
+            return read_answer(said, question)
+        except ValueError as exc:
+            note = f"{str(said)[:200]!r} is no answer: {exc}. Answer with {question['answer']}."
 
 
 def read_answer(said: Any, question: Mapping[str, Any]) -> Answer:

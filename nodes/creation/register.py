@@ -6,10 +6,10 @@ from langgraph.runtime import Runtime
 
 from ...graph.context import Context
 from ...memory.records import Case, StatusChange, ToolRecord
-from ...sandbox import read_header
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
 from ..keeping import numbered
+from ..permitted import box_for, dependencies_of, given
 from .state import CreationState
 from .verify import environment
 
@@ -51,6 +51,9 @@ async def record_of(desk: Desk, state: CreationState) -> ToolRecord:
         SandboxUnavailable: If the packages that it declares could not be fetched now.
     """
     source, name, resources = state["chosen"], state["name"], desk.resources
+    granted = state.get("granted", [])
+    may = given(source, granted, resources.settings)
+    reasons = ["passed its cases", *([f"a person allowed {', '.join(may)}"] if may else [])]
     return ToolRecord(
         name=name,
         description=state["need"]["description"],
@@ -59,14 +62,16 @@ async def record_of(desk: Desk, state: CreationState) -> ToolRecord:
         code=source,
         function=name,
         documentation=docstring_summary(source, name),
-        dependencies=read_header(source, resources.settings.packages).dependencies,
+        permissions=may,
+        dependencies=dependencies_of(source, granted, resources.settings),
         cases=tuple(Case(**case) for case in state["cases"]),
         second_opinion=state["second_opinion"],
         mutation_score=state["mutation_score"],
-        environment=await environment(resources, source),
+        environment=await environment(box_for(resources, source, granted), source),
         namespace=desk.context.namespace,
         run_id=state["run_id"],
-        history=(
-            StatusChange(status="candidate", reason="passed its cases", run_id=state["run_id"]),
+        history=tuple(
+            StatusChange(status="candidate", reason=reason, run_id=state["run_id"])
+            for reason in reasons
         ),
     )

@@ -60,6 +60,10 @@ class CreationState(TypedDict, total=False):
     """Share of mutants that the cases notice; `None` while it was not measured."""
     survivors: list[str]
     """What was changed in those that they do not notice."""
+    granted: list[str]
+    """What a person allowed the tool to do: `files`, `network:HOST`, `package:NAME`."""
+    refused: dict[str, str]
+    """What a person refused, each with the reason: nobody is asked for it again."""
     chosen: str
     """Source of the draft that passes; empty when there is none yet."""
     second_opinion: bool

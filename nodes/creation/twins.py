@@ -7,6 +7,7 @@ from ...memory.recall import TWIN, Need
 from ...memory.records import Case, CaseOrigin, StatusChange, ToolRecord
 from ..desk import Desk
 from ..keeping import numbered
+from ..permitted import box_of, reaches_out
 from .cases import passes
 
 REUSED: Final = "recruited: it does the same"
@@ -37,12 +38,15 @@ async def settle_twins(desk: Desk, made: ToolRecord, wanted: str) -> Settled:
     Raises:
         SandboxUnavailable: If the cases cannot be run.
     """
-    box = desk.resources.sandbox
+    if reaches_out(made):
+        return Settled(made, "new")
+    box = box_of(desk.resources, made)
     older: ToolRecord | None = None
     for twin in await _close(desk, made, wanted):
         if await passes(box, made.code, made.function, _dumped(twin.cases)):
             continue
-        fails = await passes(box, twin.code, twin.function, _dumped(made.cases))
+        theirs = box_of(desk.resources, twin)
+        fails = await passes(theirs, twin.code, twin.function, _dumped(made.cases))
         if not fails and not _gains(made, twin):
             return Settled(twin, "reused")
         older = older or twin
@@ -54,7 +58,7 @@ async def settle_twins(desk: Desk, made: ToolRecord, wanted: str) -> Settled:
 async def _close(desk: Desk, made: ToolRecord, wanted: str) -> list[ToolRecord]:
     """Return the generated tools that may be twins, best ranked first.
 
-    A tool with permissions is none: its cases may hang on what it reaches.
+    A tool that fetches or reads files is none: its cases may hang on what it reaches.
     """
     needs = [
         Need(kind="tool", name=name, description=made.description) for name in (wanted, made.name)
@@ -65,7 +69,7 @@ async def _close(desk: Desk, made: ToolRecord, wanted: str) -> list[ToolRecord]:
     return [
         one
         for one in close
-        if one is not None and one.origin == "generated" and one.cases and not one.permissions
+        if one is not None and one.origin == "generated" and one.cases and not reaches_out(one)
     ]
 
 
@@ -83,7 +87,10 @@ async def _version_of(desk: Desk, older: ToolRecord, made: ToolRecord) -> ToolRe
         "description": older.description,
         "cases": union(older.cases, made.cases),
         "supersedes": older.id,
-        "history": (StatusChange(status="candidate", reason=reason, run_id=made.run_id),),
+        "history": (
+            StatusChange(status="candidate", reason=reason, run_id=made.run_id),
+            *made.history[1:],
+        ),
     }
     return await numbered(desk, made.model_copy(update=changed))
 

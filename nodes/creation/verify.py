@@ -12,7 +12,9 @@ from typing import Final
 
 from ...memory.recall import Candidate
 from ...memory.records import Case, ToolRecord
-from ..desk import Desk, Resources
+from ...sandbox import Sandbox
+from ..desk import Desk
+from ..permitted import box_of, reaches_out
 from .cases import passes
 
 MAX_REASON_CHARS: Final = 500
@@ -21,17 +23,21 @@ Choose = Callable[[list[Candidate]], Awaitable[tuple[Candidate | None, str]]]
 """Says which of the candidates is recruited, if any, and why."""
 
 
-async def environment(resources: Resources, source: str) -> dict[str, str]:
+async def environment(box: Sandbox, source: str) -> dict[str, str]:
     """Return what a tool's cases are run under today.
+
+    Args:
+        box: Of that tool, with what it may do.
+        source: Its code.
 
     Raises:
         SandboxUnavailable: If the packages that it declares could not be fetched now.
     """
-    packages = await resources.sandbox.provide(source)
+    packages = await box.provide(source)
     found = {
         "python": ".".join(map(str, sys.version_info[:2])),
         "platform": f"{platform.system().lower()}-{platform.machine()}",
-        "isolation": resources.sandbox.isolation,
+        "isolation": box.isolation,
     }
     return found | ({"packages": ", ".join(packages.versions)} if packages.versions else {})
 
@@ -58,16 +64,18 @@ async def choose_verified(
 async def _wrong_today(desk: Desk, run_id: str, chosen: Candidate) -> str:
     """Say why a chosen tool cannot be used in today's environment; empty when it can.
 
-    One that fails its cases is quarantined. A frozen run writes nothing.
+    One that fails its cases is quarantined. A frozen run writes nothing. What a tool returns that fetches or
+    reads files hangs on more than the environment: its cases are not run again.
     """
     tool = await desk.memory.get("tool", chosen.id) if chosen.kind == "tool" else None
     if tool is None or tool.origin != "generated" or not tool.cases:
         return ""
-    packages = await desk.resources.sandbox.provide(tool.code)
+    box = box_of(desk.resources, tool)
+    packages = await box.provide(tool.code)
     if packages.problems:  # a matter of the settings, not of the tool
         return packages.problems[0].reason
-    today = await environment(desk.resources, tool.code)
-    if verified(tool, today):
+    today = await environment(box, tool.code)
+    if verified(tool, today) or reaches_out(tool):
         return ""
     failures = await failing(desk, tool)
     reason = _failed(today, failures) if failures else passed_reason(today)
@@ -108,10 +116,10 @@ async def failing(desk: Desk, tool: ToolRecord) -> list[str]:
     Raises:
         SandboxUnavailable: If the box cannot be started.
     """
+    box = box_of(desk.resources, tool)
 
     async def fault(case: Case) -> list[str]:
-        one = [case.model_dump(mode="json")]
-        return await passes(desk.resources.sandbox, tool.code, tool.function, one)
+        return await passes(box, tool.code, tool.function, [case.model_dump(mode="json")])
 
     first = await asyncio.gather(*map(fault, tool.cases))
     suspects = [(case, faults[0]) for case, faults in zip(tool.cases, first, strict=True) if faults]

@@ -12,11 +12,13 @@ from ...graph.context import Context
 from ...models.chat import Sampling
 from ...models.replies import extract_code
 from ...prompts.load import load_prompt
+from ...sandbox.header import packages_in
 from ...sandbox.screen import normalise
 from ...sandbox.signature import signature_schema
 from ..desk import Desk, Resources, bullet_lessons
 from .inputs import TestInput, fitting, vary
 from .properties import CHOICES, PROPERTIES
+from .question import nobody_to_ask
 from .state import CreationState, Draft, Role
 from .stated import TASK, Stated, accepted, read_sources
 
@@ -90,7 +92,8 @@ async def write_code(
     profile = (await desk.chat("coder")).profile
     turn = state["round"] + 1
     anew = turn == 1 or not profile.mends_code
-    prompt = _tool_prompt(state, resources.settings.packages, mend=profile.mends_code)
+    asking = asking_clause(desk) if profile.judges else ""
+    prompt = _tool_prompt(state, resources.settings.packages, asking, mend=profile.mends_code)
     asked: list[tuple[Role, Any, float]] = []
     agreement = desk.context.agreement
     if anew or not agreement or state["voters"] != ["tool"]:
@@ -158,11 +161,12 @@ def _truths(sources: Mapping[str, str]) -> str:
     return message.text
 
 
-def _tool_prompt(state: CreationState, packages: Sequence[str], *, mend: bool) -> Any:
+def _tool_prompt(state: CreationState, packages: Sequence[str], asking: str, *, mend: bool) -> Any:
     return load_prompt("tool").messages(
         description=state["need"]["description"],
         signature=state["signature"],
-        packages=packages_clause(packages),
+        packages=packages_clause((*packages, *packages_in(state.get("granted", [])))),
+        asking=asking,
         lessons="\n\n".join(
             filter(None, (bullet_lessons(state["lessons"]), _near_block(state["near"])))
         ),
@@ -179,6 +183,27 @@ def packages_clause(packages: Sequence[str]) -> str:
         f", or also {', '.join(packages)} where the module begins with\n"
         '      # /// script\n      # dependencies = ["NAME"]\n      # ///\n'
         "    naming those it imports"
+    )
+
+
+def asking_clause(desk: Desk) -> str:
+    """Say what else a tool may ask for, and how; empty where neither a list nor a person can allow anything."""
+    hosts, nobody = desk.resources.settings.fetch_hosts, nobody_to_ask(desk.context.approve)
+    if nobody and not hosts:
+        return ""
+    who = f"allowed are {', '.join(f'network:{host}' for host in hosts)}" if hosts else ""
+    if not nobody:
+        who = f"{who}; a person decides on more" if hosts else "a person decides"
+    package = "" if nobody else '      # dependencies = ["PACKAGE"]\n'
+    files = "" if nobody else ', "files"'
+    told = (
+        "" if nobody else ", `files` the task's files as /data/NAME to read, a package is installed"
+    )
+    return (
+        f"\n- Only where it cannot be done without, the module may begin by asking for more ({who}):\n"
+        f"      # /// script\n{package}      # [tool.mem2evolve]\n"
+        f'      # permissions = ["network:HOST"{files}]\n      # why = "one sentence"\n      # ///\n'
+        f"    `network:HOST` gives it fetch(url) -> str for that host{told}."
     )
 
 

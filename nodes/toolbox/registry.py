@@ -14,12 +14,11 @@ from pydantic import JsonValue
 
 from ...errors import Mem2EvolveError, ToolFailure
 from ...memory.records import StatusChange, ToolRecord
-from ...sandbox import Fetcher, Outcome
+from ...sandbox import Outcome
 from ..desk import Resources
+from ..permitted import box_of
 from .builtin import BUILTINS, Bench
 
-NETWORK: Final = "network:"
-"""Begins the permission to fetch from a host."""
 MAX_OBSERVATION: Final = 8_000
 """Characters of a tool's result that a model sees."""
 
@@ -119,19 +118,12 @@ async def run_record(
         takes = ", ".join(properties)
         raise ToolFailure(record.name, f"It takes {takes}; missing: {missing}, unknown: {unknown}.")
     try:
-        fetcher = fetcher_of(record, resources)
-        given: dict[str, Any] = {"fetcher": fetcher} if fetcher else {}
-        outcome = await resources.sandbox.call(record.code, record.function, args, **given)
+        bench = BENCH.get(None)
+        box = box_of(resources, record, bench.files if bench else None)
+        outcome = await box.call(record.code, record.function, args)
     except ValueError as exc:
         raise ToolFailure(record.name, f"The arguments cannot be passed: {exc}") from exc
     return value_of(record.name, outcome)
-
-
-def fetcher_of(record: ToolRecord, resources: Resources) -> Fetcher | None:
-    """Return what a tool may fetch: what it has permission for, as far as the settings allow it."""
-    wanted = {one.removeprefix(NETWORK) for one in record.permissions if one.startswith(NETWORK)}
-    hosts = tuple(host for host in resources.settings.fetch_hosts if host in wanted)
-    return Fetcher(hosts=hosts) if hosts else None
 
 
 def value_of(name: str, outcome: Outcome) -> JsonValue:

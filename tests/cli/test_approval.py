@@ -183,6 +183,49 @@ def test_a_terminal_asks(cli: Cli, terminal: Open, brain: Brain) -> None:
     assert unfinished(cli) == []
 
 
+WISH = TOOL.replace(
+    "```python\n",
+    "```python\n# /// script\n# [tool.mem2evolve]\n# permissions = ['files']\n# why = 'to \u202e read'\n# ///\n",
+)
+
+
+@pytest.mark.parametrize("brain", [Brain(answers={"tool": reply_text(WISH)})])
+def test_a_terminal_asks_what_a_tool_may_do(terminal: Open, brain: Brain) -> None:
+    """Before its code has run: what is asked for, by which code and why, with nothing hidden in it."""
+    started = terminal("run", TASK, "--no-web")
+    shown = started.until(PROMPT)
+    assert "triple_number is being made, and asks for more than to compute" in shown
+    assert "may it read the task's files?" in shown
+    assert "draft 1 (tool) asks for files" in shown
+    assert "its writer says: to \\u202e read" in shown
+    assert "implementations confirm" not in shown
+    started.type("s")
+    assert "return 3 * n" in started.until(PROMPT)
+    started.type("y")
+    done = started.end()
+
+    assert (done.code, done.out) == (0, f"{ANSWER}\n")
+    assert "triple_number asks for files: allowed" in done.err
+    assert started.seen.count(PROMPT) == 2
+
+
+@pytest.mark.parametrize("brain", [Brain(answers={"tool": reply_text(WISH)})])
+def test_without_a_terminal_a_wish_waits(say: Say, cli: Cli) -> None:
+    """Exit code 3; then `--approve` grants it, and in another run `--reject` refuses it."""
+    done = say("run", TASK, "--no-web")
+    [left] = unfinished(cli)
+    assert (done.code, done.out) == (3, "")
+    assert "waits for a person's word on what triple_number may do" in done.err
+    say("runs", "resume", left.run_id, "--approve", ok=True)
+    kept = json.loads(say("tools", "show", "triple_number", "--json", ok=True).out)
+    assert kept["permissions"] == ["files"]
+
+    say("tools", "retire", "triple_number", "--because", "again", ok=True)
+    done = say("run", TASK, "--no-web", "--reject", "no files", ok=True)
+    assert done.err.count("asks for files: refused (no files)") == 1
+    assert "no tool was made: no draft of the tool passed the screen" in done.err
+
+
 def test_a_no_is_asked_why(cli: Cli, terminal: Open, brain: Brain) -> None:
     """The writer is told the reason; what comes next is asked about anew."""
     started = terminal(*ASKING)

@@ -1,5 +1,7 @@
 """Homes that are damaged, foreign, full or read-only are refused and left as they are."""
 
+import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -8,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from mem2evolve.memory.edge import EdgeStore
 
 from ..openai_server import OpenAIServer
 from .brain import Brain
@@ -32,6 +36,20 @@ def contents(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and path.name != "owner.lock"
     }
+
+
+def test_a_home_in_use(cli: Cli, lived_in: Path) -> None:
+    """While another process owns the memory, as `langgraph dev` does, commands work as ever."""
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        store = EdgeStore(lived_in)
+        before = loop.run_until_complete(store.count("runs"))
+        with OpenAIServer(Brain()) as server:
+            cli.model(server)
+            cli("run", TASK, "--no-web", ok=True)
+        assert "→ 42" in cli("runs", "list", ok=True).out
+        assert loop.run_until_complete(store.count("runs")) == before + 1 == 2
+        assert f'"pid": {os.getpid()},' in (lived_in / "owner.lock").read_text()
+        loop.run_until_complete(store.close())
 
 
 def test_foreign_manifests(say: Say, lived_in: Path) -> None:

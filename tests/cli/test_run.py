@@ -62,7 +62,7 @@ def test_what_a_run_leaves_can_be_looked_at(say: Say, monkeypatch: pytest.Monkey
     shown = say("tools", "show", "triple_number", ok=True).out
     assert "def triple_number(n: int) -> int:" in shown
     assert "triple_number(n=14) = 42" in shown
-    assert "arithmetician v1" in say("agents", "list", ok=True).out
+    assert "arithmetician v2" in say("agents", "list", ok=True).out
     assert "Call the tool; check the sign." in say("agents", "show", "arithmetician", ok=True).out
     lessons = json.loads(say("memory", "list", "--all", "--json", ok=True).out)
     assert {one["title"] for one in lessons} == {"Call the tool", "Check the type first"}

@@ -333,12 +333,15 @@ def test_an_edit_that_does_not_hold(say: Say, seed: Seed, folder: Path) -> None:
     code, cases = folder / "v1" / "tool.py", folder / "v1" / "cases.json"
     header = '# /// script\n# dependencies = ["numpy"]\n# ///\n'
     for edited, *said in (
-        (CODE.replace("3 * n", "4 * n"), '{"n": 14} it returned 56; it should return 42'),
+        (CODE.replace("3 * n", "4 * n"), '{"n": 14} it returned 56; it should have returned 42'),
         (CODE.replace("3 * n", "3 *"), "tool.py is no tool. Line 10: Syntax error"),
         (CODE.replace("3 * n", "eval('3 * n')"), "Line 10: eval is not allowed"),
         (CODE.replace("triple_", "my_"), "no top-level function named 'triple_number'"),
         (CODE.replace("return 3 * n", "exit(n)"), "4 of 4 cases fail: (1) called with"),
-        (header + CODE, "Line 2: The package 'numpy' may not be used"),
+        (
+            header + CODE,
+            "more than triple_number v1 was allowed. Line 2: it asks for 'package:numpy'",
+        ),
     ):
         code.write_text(edited)
         say("tools", "adopt", NAME).refused(*said)
@@ -350,6 +353,29 @@ def test_an_edit_that_does_not_hold(say: Say, seed: Seed, folder: Path) -> None:
     say("tools", "adopt", NAME).refused("1,048,578 bytes; at most 1,048,576")
     assert statuses(say) == {"v1": "active"}
     assert not (folder / "v2").exists()
+
+
+def test_an_edit_brings_no_permission(say: Say, seed: Seed, folder: Path) -> None:
+    """What the edited version was allowed it may go on to do; more is refused by its line, and nothing has changed."""
+    head = '# /// script\n# [tool.mem2evolve]\n# permissions = ["network:a.org"]\n# ///\n'
+    seed(record(code=head + CODE, permissions=("network:a.org",)))
+    code = folder / "v1" / "tool.py"
+    edit(code, '["network:a.org"]', '["network:a.org", "network:b.org", "files"]')
+    done = say("tools", "adopt", NAME)
+    done.refused(
+        "Line 3: it asks for 'files'. Line 3: it asks for 'network:b.org'", "MEM2EVOLVE_FETCH_HOSTS"
+    )
+    assert statuses(say) == {"v1": "active"}
+
+    code.write_text(head + CODE.replace("3 * n", "n * 3"))
+    say("tools", "adopt", NAME, ok=True)
+    kept = json.loads(say("tools", "show", f"{NAME}@v2", "--json", ok=True).out)
+    assert kept["permissions"] == ["network:a.org"]
+    assert "network:a.org" in say("tools", "show", NAME, ok=True).out
+    (folder / "v2" / "tool.py").write_text(CODE)
+    say("tools", "adopt", NAME, ok=True)
+    kept = json.loads(say("tools", "show", f"{NAME}@v3", "--json", ok=True).out)
+    assert kept["permissions"] == []
 
 
 def test_what_cannot_be_adopted(say: Say, seed: Seed, folder: Path) -> None:

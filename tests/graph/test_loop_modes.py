@@ -66,8 +66,12 @@ async def test_assets_only_learns_nothing(agent: Agent) -> None:
     assert end["verdict"] == "success"
     assert not any(LESSON["knowledge"] in said(asked) for _, asked in cast.asked)
     assert (end["lessons"], end["learned"]) == ([], [])
-    assert await agent.counts() == {"tool": 1, "agent": 1, "experience": 2, "run": 1}
-    assert await agent.statuses() == {f"{TOOL} v1": "active", f"{EXPERT} v1": "active"}
+    assert await agent.counts() == {"tool": 1, "agent": 2, "experience": 2, "run": 1}
+    assert await agent.statuses() == {
+        f"{TOOL} v1": "active",
+        f"{EXPERT} v1": "superseded",
+        f"{EXPERT} v2": "active",
+    }
 
 
 @pytest.mark.parametrize(

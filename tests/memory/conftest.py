@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import MemoryStore
 from mem2evolve.models.embeddings import MiniLM
+
+from .processes import KEEPER, Child, start
 
 
 class WordsEmbedder:
@@ -50,13 +52,26 @@ def minilm() -> MiniLM:
     return MiniLM()
 
 
+@pytest.fixture(scope="session")
+def keeper() -> Iterator[Child]:
+    """Another process that owns folders on demand."""
+    child = start(KEEPER)
+    yield child
+    child.process.communicate(timeout=30)
+
+
 @pytest.fixture(
-    params=["edge", "memory", pytest.param("server", marks=pytest.mark.qdrant)],
+    params=["edge", "remote", "memory", pytest.param("server", marks=pytest.mark.qdrant)],
 )
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MemoryStore]:
-    """Every back-end, empty."""
+    """Every back-end, empty. "remote" is a folder that another process owns."""
+    made: MemoryStore
     if request.param == "edge":
-        made: MemoryStore = EdgeStore(tmp_path / "memory")
+        made = EdgeStore(tmp_path / "memory")
+    elif request.param == "remote":
+        owner: Child = request.getfixturevalue("keeper")
+        assert owner.ask(f"open {tmp_path / 'memory'}") == "done"
+        made = EdgeStore(tmp_path / "memory")
     elif request.param == "memory":
         made = ServerStore(location=":memory:")
     else:
@@ -67,6 +82,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         )
     yield made
     await made.close()
+    if request.param == "remote":
+        owner = request.getfixturevalue("keeper")
+        assert owner.ask(f"close {tmp_path / 'memory'}") == "done"
 
 
 @pytest.fixture

@@ -8,12 +8,8 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import uuid
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -23,66 +19,7 @@ from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.faults import translate
 from mem2evolve.memory.store import Record
 
-WRITER = """
-import asyncio, sys, uuid
-from pathlib import Path
-from mem2evolve.memory.edge import EdgeStore
-from mem2evolve.memory.store import Record
-
-async def main():
-    store = EdgeStore(Path(sys.argv[1]))
-    while True:
-        key = str(uuid.uuid4())
-        await store.put("tools", [Record(id=key, vector=[1.0, 2.0], payload={"name": key})])
-        print(key, flush=True)
-
-asyncio.run(main())
-"""
-
-HOLDER = """
-import asyncio, sys
-from pathlib import Path
-from mem2evolve.memory.edge import EdgeStore
-from mem2evolve.memory.store import Record
-
-async def main():
-    store = EdgeStore(Path(sys.argv[1]))
-    await store.put("tools", [Record(id=sys.argv[2], vector=[1.0, 2.0], payload={"name": "held"})])
-    print("ready", flush=True)
-    if sys.argv[3] == "wait":
-        sys.stdin.read()
-
-asyncio.run(main())
-"""
-
-
-class Child(NamedTuple):
-    """A process, and what to read from it."""
-
-    process: subprocess.Popen[str]
-
-    def line(self) -> str:
-        """Return the next line it prints."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def kill(self) -> list[str]:
-        """Kill it as an impatient person would; return what it had printed."""
-        self.process.send_signal(signal.SIGKILL)
-        out, _ = self.process.communicate(timeout=10)
-        return out.splitlines()
-
-
-def start(script: str, *args: str) -> Child:
-    """Start Python on `script`."""
-    return Child(
-        subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-c", script, *args],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    )
+from .processes import HOLDER, WRITER, start
 
 
 def row(name: str) -> Record:
@@ -95,7 +32,7 @@ async def test_a_killed_writer_loses_no_acknowledged_write(tmp_path: Path) -> No
     folder = tmp_path / "memory"
     acknowledged: list[str] = []
     for _ in range(3):
-        child = start(WRITER, str(folder))
+        child = start(WRITER, str(folder), "-1")
         lines = random.randrange(20, 400)  # noqa: S311 - test data
         acknowledged += [child.line() for _ in range(lines)]
         # The last line may have been cut off; a whole id was acknowledged.
@@ -104,27 +41,6 @@ async def test_a_killed_writer_loses_no_acknowledged_write(tmp_path: Path) -> No
     found = await store.get("tools", acknowledged)
     assert [record.payload["name"] for record in found] == acknowledged
     assert len(acknowledged) <= await store.count("tools") <= len(acknowledged) + 3
-    await store.close()
-
-
-async def test_a_second_process_is_told_who_holds_the_memory(tmp_path: Path) -> None:
-    """The refusal names pid, command and time, and the ways out; a killed owner leaves no lock."""
-    key = str(uuid.uuid4())
-    child = start(HOLDER, str(tmp_path), key, "wait")
-    assert child.line() == "ready"
-    store = EdgeStore(tmp_path)
-    with pytest.raises(StoreBusy) as busy:
-        await store.count("tools")
-    assert f"process {child.process.pid} (" in str(busy.value)
-    assert "-c" in str(busy.value)
-    assert " since 20" in str(busy.value)
-    assert "\n" not in str(busy.value)
-    assert f"Stop process {child.process.pid}" in busy.value.hint
-    assert "MEM2EVOLVE_HOME" in busy.value.hint
-    assert "QDRANT_URL" in busy.value.hint
-    child.kill()
-    [found] = await store.get("tools", [key])
-    assert found.payload == {"name": "held"}
     await store.close()
 
 
@@ -149,7 +65,7 @@ async def test_stores_of_one_process_share_a_folder(tmp_path: Path) -> None:
     await one.close()
     await two.put("tools", [row("y")])
     await two.close()
-    assert not edge._ENGINES
+    assert not edge._OPEN
     assert await one.count("tools") == 2
     await one.close()
 
@@ -208,14 +124,14 @@ async def test_writes_are_flushed_in_time(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.05)
     store = EdgeStore(tmp_path)
     await store.put("tools", [row("x")])
-    assert store._engine is not None
-    assert store._engine._unflushed == 1
+    assert store._access is not None
+    assert store._access._end._unflushed == 1
     await asyncio.sleep(0.3)
-    assert store._engine._unflushed == 0
+    assert store._access._end._unflushed == 0
     monkeypatch.setattr(engine, "FLUSH_SECONDS", 3600)
     await store.put("tools", [row(str(n)) for n in range(engine.FLUSH_WRITES)])
     assert await store.count("tools") == engine.FLUSH_WRITES + 1
-    assert store._engine._unflushed == 0
+    assert store._access._end._unflushed == 0
     await store.close()
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mem2evolve.errors import SandboxUnavailable
 from mem2evolve.sandbox import BubblewrapSandbox, Environments, Outcome, UnsafeSubprocess, screen
 from mem2evolve.sandbox._uv import pip_options, uv_environment
-from mem2evolve.sandbox.header import package_name, read_header
+from mem2evolve.sandbox.header import Header, asked, header_text, package_name, read_header
 from mem2evolve.sandbox.packages import FOLDER, MARKER, key_of
 
 from ..wheels import add_wheel
@@ -75,9 +75,9 @@ async def f(box: BubblewrapSandbox, source: str, **args: object) -> Outcome:
 def test_a_header_is_read() -> None:
     """Names in one spelling, in order, each once."""
     source = header("Tiny_Sums >= 1, < 2", "other", "other") + "x = 1\n"
-    assert read_header(source, ALLOWED) == (("other", "tiny-sums<2,>=1"), ())
-    assert read_header("x = 1\n", ()) == ((), ())
-    assert read_header("# /// script\n# requires-python = '>=3.11'\n# ///\n", ()) == ((), ())
+    assert read_header(source, ALLOWED) == Header(("other", "tiny-sums<2,>=1"))
+    assert read_header("x = 1\n", ()) == Header()
+    assert read_header("# /// script\n# requires-python = '>=3.11'\n# ///\n", ()) == Header()
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,75 @@ def test_a_malformed_header_is_a_problem_with_its_line(source: str, line: int, r
     """Told by the screen like any other."""
     problem = next(p for p in screen(source, packages=ALLOWED) if reason in p.reason)
     assert problem.line == line
+
+
+def rights(*permissions: str, more: str = "") -> str:
+    """A header that asks for permissions."""
+    return f"# /// script\n# [tool.mem2evolve]\n# permissions = {json.dumps(permissions)}\n{more}# ///\n"
+
+
+def test_permissions_are_read() -> None:
+    """In one spelling, with the writer's reason; `asked` names them with the packages, each with its line."""
+    source = rights(
+        "network:API.example.org:8080", "files", "files", more="# why = 'the\\trates'\n"
+    )
+    found = read_header(source.replace("\\t", " "), ())
+    assert found == Header((), ("files", "network:api.example.org:8080"), "the rates")
+    both = '# /// script\n# dependencies = ["Tiny_Sums>1"]\n' + rights("files").split("\n", 1)[1]
+    assert asked(both) == {"package:tiny-sums": 2, "files": 4}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "word"),
+    [
+        ("network:", "names no host"), ("network:http://h.org", "names no host"), ("network:h.org/x", "names no host"),
+        ("network:*.org", "names no host"), ("network:u@h.org", "names no host"), ("network:h.org:", "names no host"),
+        ("network:-h.org", "names no host"), ("network:[::1]", "names no host"), ("network:a..b", "names no host"),
+        ("network:" + "a" * 254, "names no host"), ("network:h.org h2.org", "names no host"),
+        ("package:numpy", "belongs into dependencies"), ("sudo", "is no permission"),
+        ("files:/etc", "is no permission"),
+    ],
+)  # fmt: skip
+def test_what_is_no_permission_is_a_problem_with_its_line(wanted: str, word: str) -> None:
+    """Then the header declares nothing."""
+    found = read_header("x = 1\n" + rights("files", wanted), ())
+    assert (found.permissions, found.problems[0].line) == ((), 4)
+    assert word in found.problems[0].reason
+    assert asked("x = 1\n" + rights("files", wanted)) == {}
+
+
+def test_a_permission_that_was_not_given_is_a_problem() -> None:
+    """Told by the screen, with its line; a permission that was given is none, and opens what it is for."""
+    source = rights("files", "network:h.org") + (
+        'def f(a: str) -> str:\n    """Read.\n\n    Args:\n        a: It.\n    """\n'
+        "    return open(a).read() + fetch(a)\n"
+    )
+    problems = screen(source, permissions=["files"])
+    assert [problem.line for problem in problems] == [3, 11]
+    assert "'network:h.org' was not given" in problems[0].reason
+    assert screen(source, permissions=["files", "network:h.org"]) == []
+    assert (
+        "has 'perm'"
+        in read_header("# /// script\n# [tool.mem2evolve]\n# perm = 1\n# ///\n", ())
+        .problems[0]
+        .reason
+    )
+
+
+def test_a_header_is_cut_out_whole() -> None:
+    """For code that is made from a source: without it that would have no packages."""
+    assert header_text("x = 1\n" + header("other") + "y = 2\n") == header("other")
+    assert header_text("x = 1\n# /// script\n") == header_text("x = 1\n") == ""
+
+
+async def test_a_grant_is_for_its_source(environments: Environments) -> None:
+    """A package off the list is there for the call that says so, and for no other."""
+    box = BubblewrapSandbox(Environments(allowed=["other"], root=environments.root))
+    granted = await box.call(USES, "f", {"a": 1, "b": 2}, allowed=["tiny-sums"])
+    assert granted.value == 3
+    assert (await box.provide(USES, ["tiny-sums"])).modules == ("tiny_sums",)
+    assert (await f(box, USES, a=1, b=2)).status == "no_packages"
+    await box.close()
 
 
 def test_without_a_list_no_package_is_allowed() -> None:

@@ -8,7 +8,8 @@ import pytest
 from mem2evolve.errors import ToolFailure
 from mem2evolve.memory.records import ToolRecord
 from mem2evolve.nodes.desk import Resources
-from mem2evolve.nodes.toolbox.registry import Registry, fetcher_of, offer_of
+from mem2evolve.nodes.permitted import fetcher_of, permissions_of
+from mem2evolve.nodes.toolbox.registry import Registry, offer_of
 from mem2evolve.settings import Settings
 
 CHECKED = ToolRecord(
@@ -53,26 +54,29 @@ async def test_what_was_found_once_stays_what_it_was(registry: Registry) -> None
     assert registry._resources.sandbox.asked[0]["source"] == CHECKED.code  # type: ignore[attr-defined]
 
 
+ASKS = '# /// script\n# [tool.mem2evolve]\n# permissions = ["network:a.org", "network:b.org", "files"]\n# ///\n'
+
+
 @pytest.mark.parametrize(
-    ("permissions", "listed", "hosts"),
+    ("permissions", "head", "listed", "hosts"),
     [
-        ((), ("a.org",), None),
-        (("network:a.org",), (), None),
-        (("network:a.org", "network:b.org", "files"), ("b.org", "c.org"), ("b.org",)),
-        (("a.org", "network:"), ("a.org",), None),
+        ((), "", ("a.org",), None),
+        ((), ASKS, ("a.org", "c.org"), ("a.org",)),
+        ((), ASKS, (), None),
+        (("network:a.org",), "", (), ("a.org",)),
+        (("network:b.org", "files"), ASKS, ("a.org",), ("a.org", "b.org")),
+        (("a.org", "network:"), "", ("a.org",), None),
     ],
 )
-def test_a_record_fetches_where_permission_and_list_agree(
+def test_a_tool_fetches_what_its_record_or_the_list_allows(
     tmp_path: Path,
-    looking: Any,
     permissions: tuple[str, ...],
+    head: str,
     listed: tuple[str, ...],
     hosts: tuple[str, ...] | None,
 ) -> None:
-    """Neither is enough without the other."""
-    parts: Any = None
+    """A person's word stands in the record; the list is for those that ask, and for as long as it says so."""
+    changed = {"permissions": permissions, "code": head + CHECKED.code}
     settings = Settings(home=tmp_path, fetch_hosts=listed)
-    resources = Resources(settings=settings, memory=parts, sandbox=looking(), models=parts)
-    record = CHECKED.model_copy(update={"permissions": permissions})
-    fetcher = fetcher_of(record, resources)
+    fetcher = fetcher_of(permissions_of(CHECKED.model_copy(update=changed), settings))
     assert (fetcher and fetcher.hosts) == hosts

@@ -14,7 +14,7 @@ def _cited() -> list[list[str]]:
 
 
 def _tests() -> set[str]:
-    folders = [ROOT / "tests" / name for name in ("sandbox", "nodes/toolbox", "cli")]
+    folders = [ROOT / "tests" / name for name in ("sandbox", "nodes/toolbox", "graph", "cli")]
     texts = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
     return set(re.findall(r"^ *(?:async )?def (test_\w+)", "\n".join(texts), re.MULTILINE))
 
