@@ -20,7 +20,7 @@ from ..nodes.act import act, subtask_state
 from ..nodes.aggregate import aggregate
 from ..nodes.creation import build_creation
 from ..nodes.desk import Resources
-from ..nodes.distill import distill
+from ..nodes.distill import build_drawing, distill
 from ..nodes.evaluate import evaluate
 from ..nodes.evolve_assets import evolve_assets
 from ..nodes.mend import build_mending
@@ -42,12 +42,14 @@ def build_builder(resources: Resources) -> "StateGraph[State, Context, Input, St
     graph: StateGraph[State, Context, Input, State] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
-    for step in (retrieve_experience, plan, aggregate, evaluate, distill):
+    for step in (retrieve_experience, plan, aggregate, evaluate):
         graph.add_node(step.__name__, _node(step, resources=resources))
     graph.add_node(
         "evolve_assets",
         _node(evolve_assets, resources=resources, react=react, mending=mending),
     )
+    drawing = build_drawing(resources)
+    graph.add_node("distill", _node(distill, resources=resources, drawing=drawing))
     graph.add_node("schedule", RunnableLambda(_schedule))
     graph.add_node("reopen", RunnableLambda(_reopen))
     graph.add_node(

@@ -166,6 +166,8 @@ class State(Input, total=False):
     """`success`, `failure` or `abstained`; empty when the run was not judged."""
     judgement: Judgement | None
     """The verdict with its evidence."""
+    standing: NotRequired[dict[str, dict[str, str]]]
+    """How the assets stood at the verdict, by the ids that the run knows: id of the version in use, and status."""
     kept: list[dict[str, Any]]
     """What `evolve_assets` did: id, name, kind, from and to status, reason."""
     learned: list[dict[str, Any]]

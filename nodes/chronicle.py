@@ -78,6 +78,19 @@ def used_assets(state: State) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def touched_assets(state: State) -> list[tuple[Any, str]]:
+    """Return kind and id of each asset made or used, each once: tools in the plan's order, then experts."""
+    made = [
+        (one["need"]["kind"], one["asset_id"])
+        for one in state["decisions"]
+        if one["outcome"] == "created"
+    ]
+    used = [(asset["kind"], asset["id"]) for asset in used_assets(state)]
+    order = {one["asset_id"]: n for n, one in enumerate(state["decisions"])}
+    every = {key: (kind, key) for kind, key in (*made, *used)}.values()
+    return sorted(every, key=lambda one: (one[0] != "tool", order.get(one[1], len(order))))
+
+
 def used_ids(state: State) -> list[str]:
     """Return the ids of the assets that were really used."""
     return sorted(asset["id"] for asset in used_assets(state))

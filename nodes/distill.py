@@ -5,14 +5,17 @@ and abstentions teach nothing.
 """
 
 import time
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from ..errors import ModelError
 from ..graph.context import Context
-from ..graph.state import State
+from ..graph.state import Spent, State, gather
 from ..memory.records import ExperienceRecord, card
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
@@ -28,7 +31,6 @@ STORY_CHARS: Final = 1_500
 SOURCE_CHARS: Final = 300
 """Of the task that taught a lesson, kept with it."""
 
-Scope = Literal["agent", "tool"]
 Outcome = Literal["success", "failure"]
 
 
@@ -41,13 +43,47 @@ class LessonReply(BaseModel):
     knowledge: str = Field(min_length=1, max_length=2000)
 
 
+class Drawing(TypedDict, total=False):
+    """State of the drawing of lessons, which stores none: words that were drawn are kept before any is stored."""
+
+    run: dict[str, Any]
+    """The run's state."""
+    drawn: list[dict[str, Any]]
+    """Lessons: scope, outcome, what taught it, and the words."""
+    why: str
+    """The trouble that cost the lessons; empty when there was none."""
+    ledger: Annotated[list[Spent], gather]
+
+
+def build_drawing(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, Any]":
+    """Return the compiled sub-graph."""
+
+    async def draw(state: Drawing, runtime: Runtime[Context]) -> dict[str, Any]:
+        desk = Desk.of(runtime, resources, "distill", "backward")
+        try:
+            drawn, why = await _draw(desk, State(**state["run"])), ""  # type: ignore[typeddict-item]
+        except ModelError as exc:
+            drawn, why = [], str(exc)
+        return {"drawn": drawn, "why": why, "ledger": desk.ledger}
+
+    graph = StateGraph(Drawing, context_schema=Context)
+    graph.add_node("draw", draw)
+    graph.add_edge(START, "draw")
+    graph.add_edge("draw", END)
+    return graph.compile(name="draw_lessons")
+
+
 async def distill(
-    state: State, runtime: Runtime[Context], *, resources: Resources
+    state: State,
+    runtime: Runtime[Context],
+    *,
+    resources: Resources,
+    drawing: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
     """Draw lessons, and complete the record of the run.
 
     A later verdict on the same run supersedes what the earlier one taught. Trouble with the model here
-    costs the lessons, not the run.
+    costs the lessons, not the run. All are drawn before one is stored.
 
     Raises:
         StoreError: If the memory cannot be written.
@@ -55,26 +91,31 @@ async def distill(
     desk = Desk.of(runtime, resources, "distill", "backward")
     judgement = state["judgement"]
     learned: list[dict[str, Any]] = []
-    if judgement and judgement["by"] == "person":
-        await _unlearn(desk, state)
+    drawn: list[ExperienceRecord] = []
+    ledger: list[Spent] = []
     if judgement and judgement["verdict"] != "abstained" and not judgement["transient"]:
-        try:
-            learned = await _learn(desk, state, judgement["verdict"])
-        except ModelError as exc:
-            desk.tell("not_distilled", why=str(exc))
+        run = {key: value for key, value in state.items() if key not in ("messages", "ledger")}
+        end = await drawing.ainvoke({"run": run}, context=desk.context)
+        drawn, ledger = [_record(state, one) for one in end["drawn"]], end["ledger"]
+        if end["why"]:
+            desk.tell("not_distilled", why=end["why"])
+        elif confirmed := _confirmed(state, desk):
+            learned.append(confirmed)
+    if judgement and judgement["by"] == "person":
+        await _unlearn(desk, state, {record.id for record in drawn})
+    learned += [await _keep(desk, record) for record in drawn]
     desk.tell("learned", lessons=learned)
-    ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *desk.ledger]})
+    ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *ledger]})
     record = await record_run(desk, ended)
     desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
-    return {"learned": learned, "ended": time.time(), "ledger": desk.ledger}
+    return {"learned": learned, "ended": time.time(), "ledger": ledger}
 
 
-async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, Any]]:
-    learned: list[dict[str, Any]] = []
+async def _draw(desk: Desk, state: State) -> list[dict[str, Any]]:
+    drawn: list[dict[str, Any]] = []
     arm = desk.context.arm
-    if arm.use_agent_experience:
-        confirmed = _confirmed(state, desk) if verdict == "success" else None
-        learned.append(confirmed or await _agent_lesson(desk, state, verdict))
+    if arm.use_agent_experience and not _confirmed(state, desk):
+        drawn.append(await _agent_lesson(desk, state))
     if arm.use_tool_experience:
         # What nobody could be asked about says nothing of how tools are made.
         drafted = [
@@ -82,8 +123,8 @@ async def _learn(desk: Desk, state: State, verdict: Outcome) -> list[dict[str, A
             for creation in state["creations"]
             if creation["drafts"] and not creation["outcome"].startswith(UNANSWERED)
         ]
-        learned += [await _tool_lesson(desk, state, one) for one in drafted[:MAX_TOOL_LESSONS]]
-    return learned
+        drawn += [await _tool_lesson(desk, one) for one in drafted[:MAX_TOOL_LESSONS]]
+    return drawn
 
 
 def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
@@ -91,6 +132,13 @@ def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
 
     It gets the run as further evidence; a reworded twin would only crowd the memory.
     """
+    judgement = state["judgement"]
+    if (
+        not judgement
+        or judgement["verdict"] != "success"
+        or not desk.context.arm.use_agent_experience
+    ):
+        return None
     if any(decision["outcome"] == "created" for decision in state["decisions"]):
         return None
     delta = desk.memory.calibration.delta
@@ -102,16 +150,17 @@ def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
     return {"id": close[0]["id"], "title": close[0]["title"], "scope": "agent", "new": False}
 
 
-async def _agent_lesson(desk: Desk, state: State, verdict: Outcome) -> dict[str, Any]:
+async def _agent_lesson(desk: Desk, state: State) -> dict[str, Any]:
     told = {
         "task": state["task"],
         "work": work_of(state)[:STORY_CHARS],
         "answer": state["answer"][:500],
     }
-    if verdict == "success":
+    judgement = state["judgement"]
+    outcome: Outcome = "success" if judgement and judgement["verdict"] == "success" else "failure"
+    if outcome == "success":
         messages = load_prompt("generalise").messages(**told)
     else:
-        judgement = state["judgement"]
         critiques = (
             [item["critique"] for item in judgement["subtasks"] if not item["ok"]]
             if judgement
@@ -119,13 +168,15 @@ async def _agent_lesson(desk: Desk, state: State, verdict: Outcome) -> dict[str,
         )
         why = "\n".join([judgement["reason"] if judgement else "", *critiques])
         messages = load_prompt("diagnose_run").messages(**told, why=why)
-    return await _keep(desk, state, await _write(desk, messages), "agent", verdict, state["task"])
+    reply = await _write(desk, messages)
+    return {"scope": "agent", "outcome": outcome, "source": state["task"], **reply.model_dump()}
 
 
-async def _tool_lesson(desk: Desk, state: State, creation: dict[str, Any]) -> dict[str, Any]:
+async def _tool_lesson(desk: Desk, creation: dict[str, Any]) -> dict[str, Any]:
     wanted = card(creation["need"]["name"], creation["need"]["description"])
     outcome: Outcome = "success" if creation["asset_id"] else "failure"
-    return await _keep(desk, state, await tool_lesson(desk, creation), "tool", outcome, wanted)
+    reply = await tool_lesson(desk, creation)
+    return {"scope": "tool", "outcome": outcome, "source": wanted, **reply.model_dump()}
 
 
 async def tool_lesson(desk: Desk, creation: dict[str, Any]) -> LessonReply:
@@ -150,37 +201,39 @@ async def _write(desk: Desk, messages: Any) -> LessonReply:
     return await desk.structured("distiller", messages, LessonReply, WRITING)
 
 
-async def _keep(
-    desk: Desk, state: State, reply: LessonReply, scope: Scope, outcome: Outcome, source: str
-) -> dict[str, Any]:
-    record = ExperienceRecord(
-        scope=scope,
-        outcome=outcome,
+def _record(state: State, drawn: dict[str, Any]) -> ExperienceRecord:
+    words = {key: value for key, value in drawn.items() if key != "source"}
+    return ExperienceRecord(
         run_id=state["run_id"],
         namespace=state["namespace"],
-        learned_from=source[:SOURCE_CHARS],
-        **reply.model_dump(),
+        learned_from=drawn["source"][:SOURCE_CHARS],
+        **words,
     )
+
+
+async def _keep(desk: Desk, record: ExperienceRecord) -> dict[str, Any]:
     key, new = await desk.memory.remember(record)
+    new = new or key == record.id  # else this very step wrote it, and was broken off
     kept = await desk.memory.get("experience", key)
-    if kept is not None and kept.status == "superseded":  # `_unlearn` set it aside just now
+    if kept is not None and kept.status == "superseded":  # by an earlier verdict of a person
         await desk.memory.set_status(
-            "experience", key, "active", "drawn again", run_id=state["run_id"]
+            "experience", key, "active", "drawn again", run_id=record.run_id
         )
-    return {"id": key, "title": record.title, "scope": scope, "new": new}
+    return {"id": key, "title": record.title, "scope": record.scope, "new": new}
 
 
-async def _unlearn(desk: Desk, state: State) -> None:
-    """A person's verdict supersedes what the run's earlier verdict taught."""
+async def _unlearn(desk: Desk, state: State, drawn: set[str]) -> None:
+    """A person's verdict supersedes what the run's earlier verdict taught, but for what it teaches as well."""
     where = {"run_id": state["run_id"], "status": "active"}
     for lesson in await desk.memory.list("experience", where=where):
-        await desk.memory.set_status(
-            "experience",
-            lesson.id,
-            "superseded",
-            "a person judged the run anew",
-            run_id=state["run_id"],
-        )
+        if lesson.id not in drawn:
+            await desk.memory.set_status(
+                "experience",
+                lesson.id,
+                "superseded",
+                "a person judged the run anew",
+                run_id=state["run_id"],
+            )
 
 
 def _story(creation: dict[str, Any]) -> str:

@@ -13,12 +13,14 @@ from pydantic import BaseModel
 from ..errors import ModelError, NotFoundError
 from ..graph.context import Context
 from ..graph.state import Correction, Judgement, State
+from ..memory.records import AgentRecord
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .aggregate import in_order
 from .answers import same_answer, squeeze
-from .chronicle import record_run, used_assets
+from .chronicle import record_run, touched_assets, used_assets
 from .desk import Desk, Resources
+from .keeping import latest
 from .react import evidence_line
 
 SHORT: Final = 200
@@ -78,7 +80,19 @@ async def evaluate(
     spent = [*state["ledger"], *desk.ledger]
     await record_run(desk, State(**{**state, **update, "ledger": spent}))  # type: ignore[typeddict-item]
     gathered = {key: {"all": restored[key]} for key in GATHERED if key in restored}
-    return {**restored, **gathered, **update}
+    return {**restored, **gathered, **update, "standing": await _standing(desk, state)}
+
+
+async def _standing(desk: Desk, state: State) -> dict[str, dict[str, str]]:
+    """Note how the assets stand, before anything is made of the verdict."""
+    found = {}
+    for kind, key in touched_assets(state):
+        asset = await desk.memory.get(kind, key)
+        if isinstance(asset, AgentRecord):
+            asset = await latest(desk, asset)
+        if asset is not None:
+            found[key] = {"id": asset.id, "status": asset.status}
+    return found
 
 
 async def _judge(desk: Desk, state: State, correction: Correction | None) -> Judgement:

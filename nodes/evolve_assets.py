@@ -11,12 +11,12 @@ from ..errors import Mem2EvolveError, StoreError
 from ..graph.context import Context
 from ..graph.state import Judgement, Spent, State
 from ..memory.records import RECRUITABLE, AgentRecord, Case, ToolRecord
-from .chronicle import used_assets
+from .chronicle import touched_assets
 from .creation.cases import passes
 from .creation.question import is_weak, was_approved
 from .desk import Desk, Resources, named_files
-from .evolve_expert import grown, improve_expert, latest
-from .keeping import Asset, move, promote, show, supersede_older
+from .evolve_expert import grown, improve_expert
+from .keeping import Asset, kind_of, latest, move, promote, show, supersede_older
 from .permitted import box_of
 
 LEFT: Final = "left a candidate: no verdict"
@@ -47,13 +47,13 @@ async def evolve_assets(
     if judgement is None:
         return {"kept": kept, "ledger": desk.ledger}
     bench = _Evolution(desk, state, react)
-    found = [(kind, key, await desk.memory.get(kind, key)) for kind, key in _touched(state)]
+    found = [(kind, key, await desk.memory.get(kind, key)) for kind, key in touched_assets(state)]
     assets = [(*_, one) for *_, one in found if one is not None and one.origin == "generated"]
     for _, key, tool in assets:
         if isinstance(tool, ToolRecord):
             bench.mended[key] = await _or_trouble(bench.mend(tool, judgement, mending))
     for kind, key, asset in assets:
-        now = await latest(desk, asset) if isinstance(asset, AgentRecord) else asset
+        now = await _as_judged(desk, state, asset, key)
         change = bench.mended.get(key, {}).get("change")
         if change is None:
             change = await _or_trouble(bench.settle(now, key, judgement))
@@ -74,17 +74,18 @@ async def _or_trouble(step: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         return {"change": {"reason": f"left as it was, for passing trouble: {exc}"}}
 
 
-def _touched(state: State) -> list[tuple[Any, str]]:
-    """Return kind and id of each asset made or used, each once: tools in the plan's order, then experts."""
-    made = [
-        (one["need"]["kind"], one["asset_id"])
-        for one in state["decisions"]
-        if one["outcome"] == "created"
-    ]
-    used = [(asset["kind"], asset["id"]) for asset in used_assets(state)]
-    order = {one["asset_id"]: n for n, one in enumerate(state["decisions"])}
-    every = {key: (kind, key) for kind, key in (*made, *used)}.values()
-    return sorted(every, key=lambda one: (one[0] != "tool", order.get(one[1], len(order))))
+async def _as_judged(desk: Desk, state: State, asset: Asset, key: str) -> Asset:
+    """Return the version that an asset known to the run as `key` lives on in, as it stood at the verdict.
+
+    So a step that was broken off, and has moved some assets, decides and tells the same when it is repeated. What
+    somebody else has changed since is taken as it is.
+    """
+    now = await latest(desk, asset) if isinstance(asset, AgentRecord) else asset
+    stood = (state.get("standing") or {}).get(key)
+    then = await desk.memory.get(kind_of(asset), stood["id"]) if stood else None
+    if not stood or not then or not then.history or then.history[-1].run_id != state["run_id"]:
+        return now
+    return then.model_copy(update={"status": stood["status"]})
 
 
 @dataclass

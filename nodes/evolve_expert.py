@@ -31,21 +31,6 @@ class Improved(NamedTuple):
     """What the replay cost."""
 
 
-async def latest(desk: Desk, expert: AgentRecord) -> AgentRecord:
-    """Return the version in which an expert lives on: the same one, when only its tools have grown since."""
-    if expert.status != "superseded":
-        return expert
-    versions = await desk.memory.find_by_name("agent", expert.name, namespace=expert.namespace)
-    same = [
-        one
-        for one in versions
-        if one.version > expert.version
-        and one.status in RECRUITABLE
-        and (one.expertise, one.strategy) == (expert.expertise, expert.strategy)
-    ]
-    return same[0] if same else expert
-
-
 async def grown(
     desk: Desk, state: State, expert: AgentRecord, key: str, judgement: Judgement
 ) -> AgentRecord | None:

@@ -52,6 +52,21 @@ async def supersede_older(desk: Desk, run_id: str, asset: Asset) -> None:
             await move(desk, run_id, one, "superseded", reason)
 
 
+async def latest(desk: Desk, expert: AgentRecord) -> AgentRecord:
+    """Return the version in which an expert lives on: the same one, when only its tools have grown since."""
+    if expert.status != "superseded":
+        return expert
+    versions = await desk.memory.find_by_name("agent", expert.name, namespace=expert.namespace)
+    same = [
+        one
+        for one in versions
+        if one.version > expert.version
+        and one.status in RECRUITABLE
+        and (one.expertise, one.strategy) == (expert.expertise, expert.strategy)
+    ]
+    return same[0] if same else expert
+
+
 async def numbered(desk: Desk, record: A) -> A:
     """Return the record with the next free version number; the same content keeps the number that it has."""
     versions = await desk.memory.find_by_name(

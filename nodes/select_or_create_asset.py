@@ -15,7 +15,7 @@ from ..memory.recall import Calibration, Candidate, Need, each_once
 from ..memory.records import card
 from ..prompts.load import load_prompt
 from .creation import trajectory_of
-from .creation.expert import create_expert
+from .creation.expert import create_expert, describe_expert
 from .creation.twins import REUSED
 from .creation.verify import choose_verified
 from .desk import Desk, Resources
@@ -44,13 +44,17 @@ class Met(NamedTuple):
 
 
 class Selection(NeedState, total=False):
-    """State of meeting one need. Kept between its two steps: a run that waited for a person does not choose anew."""
+    """State of meeting one need. Kept between its steps: a run that waited for a person does not choose anew."""
 
     found: list[dict[str, Any]]
     """The candidates, best first."""
     chosen: str
     """Id of the one to recruit; empty for none."""
     why: str
+    strategy: str
+    """Of an expert to be made."""
+    lacking: str
+    """Why there is none."""
     decision: Decision
     creations: list[dict[str, Any]]
     ledger: Annotated[list[Spent], gather]
@@ -80,10 +84,20 @@ async def select_or_create_asset(
 def build_selection(
     resources: Resources, creation: "CompiledStateGraph[Any, Any, Any, Any]"
 ) -> "CompiledStateGraph[Any, Any, Any, Any]":
-    """Return the sub-graph that meets one need: choose, then recruit or create."""
+    """Return the sub-graph that meets one need: choose; for a new expert, describe it; then recruit or create."""
 
     async def choose(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
         return await _find(Desk.of(runtime, resources, "select_or_create_asset"), state)
+
+    async def describe(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
+        desk = Desk.of(runtime, resources, "select_or_create_asset")
+        strategy, lacking = await describe_expert(desk, state["need"], state["goal"])
+        return {"strategy": strategy, "lacking": lacking, "ledger": desk.ledger}
+
+    def after_choice(state: Selection, runtime: Runtime[Context]) -> str:
+        makes = Context.of(runtime.context).arm.create_agents
+        lacking = state["need"]["kind"] == "agent" and not state["chosen"]
+        return "describe" if makes and lacking else "meet"
 
     async def meet(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
         return await _meet(Desk.of(runtime, resources, "select_or_create_asset"), state, creation)
@@ -92,7 +106,9 @@ def build_selection(
     graph.add_node("choose", choose)
     graph.add_node("meet", meet)
     graph.add_edge(START, "choose")
-    graph.add_edge("choose", "meet")
+    graph.add_node("describe", describe)
+    graph.add_conditional_edges("choose", after_choice, ["describe", "meet"])
+    graph.add_edge("describe", "meet")
     graph.add_edge("meet", END)
     return graph.compile(name="meet_need")
 
@@ -187,7 +203,7 @@ async def _ask_fit(
 
 async def _create(
     desk: Desk,
-    state: NeedState,
+    state: Selection,
     found: list[Candidate],
     creation: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> Met:
@@ -196,7 +212,8 @@ async def _create(
     if need["kind"] == "agent":
         if not arm.create_agents:
             return Met(why="making experts is off")
-        expert, known, why = await create_expert(desk, need, state["goal"], state["run_id"])
+        words = state.get("strategy", ""), state.get("lacking", "")
+        expert, known, why = await create_expert(desk, need, *words, state["run_id"])
         dumped = expert.model_dump(mode="json") | {"id": expert.id} if expert else None
         return Met(dumped, known, why=why)
     if not arm.create_tools:

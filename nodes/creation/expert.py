@@ -31,17 +31,18 @@ class Expert(NamedTuple):
     why: str
 
 
-async def create_expert(desk: Desk, need: Wanted, goal: str, run_id: str) -> Expert:
-    """Describe the expert and store it as a candidate, unless a recruitable one says the same.
+async def describe_expert(desk: Desk, need: Wanted, goal: str) -> tuple[str, str]:
+    """Ask how an expert for a need works; a step of its own, so that what was said is kept before anything is stored.
 
-    It knows no tools yet: those that help it are added when they have. A frozen run stores nothing.
+    Returns:
+        The strategy, and why there is none: a recruitable expert says the same, or the reply cannot be used.
 
     Raises:
         ModelUnavailable: If the model cannot be reached.
-        StoreError: If the memory cannot be read or written.
+        StoreError: If the memory cannot be read.
     """
-    if twin := await _twin(desk, need):
-        return twin
+    if twin := await _twin(desk, need, ""):
+        return "", twin.why
     lessons = await recall_lessons(desk, goal, "agent", desk.context.lessons_for_planning)
     messages = load_prompt("agent").messages(
         name=need["name"],
@@ -50,24 +51,54 @@ async def create_expert(desk: Desk, need: Wanted, goal: str, run_id: str) -> Exp
         lessons=bullet_lessons(lessons),
     )
     try:
-        reply = await desk.structured("planner", messages, ExpertReply)
+        return (await desk.structured("planner", messages, ExpertReply)).strategy, ""
     except ModelReplyError as exc:
-        return Expert(None, known=False, why=f"no expert was made: {exc}")
-    if twin := await _twin(desk, need):  # made meanwhile, by a need or a run beside this one
+        return "", f"no expert was made: {exc}"
+
+
+async def create_expert(
+    desk: Desk, need: Wanted, strategy: str, lacking: str, run_id: str
+) -> Expert:
+    """Store an expert with that strategy as a candidate, unless a recruitable one says the same.
+
+    It knows no tools yet: those that help it are added when they have. A frozen run stores nothing.
+
+    Args:
+        desk: Of the node.
+        need: What is wanted.
+        strategy: From `describe_expert`; empty for none.
+        lacking: Why there is none.
+        run_id: The run.
+
+    Raises:
+        ModelUnavailable: If the model cannot be reached.
+        StoreError: If the memory cannot be read or written.
+    """
+    if twin := await _twin(
+        desk, need, run_id
+    ):  # known, or made meanwhile by a need or a run beside this one
         return twin
-    record = await _named(desk, need, reply.strategy, run_id)
+    if not strategy:
+        return Expert(None, known=False, why=lacking)
+    record = await _named(desk, need, strategy, run_id)
     if desk.context.evolve:
         await desk.memory.put(record)
     return Expert(record, known=False, why="")
 
 
-async def _twin(desk: Desk, need: Wanted) -> Expert | None:
-    """Return the best ranked recruitable expert whose card says the same."""
+async def _twin(desk: Desk, need: Wanted, run_id: str) -> Expert | None:
+    """Return the best ranked recruitable expert whose card says the same.
+
+    One that this run made for the very same need was made by this step before it was broken off: the plan
+    has each need once.
+    """
     wanted = Need(kind="agent", name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
     for one in found:
         record = await desk.memory.get("agent", one.id) if one.score >= TWIN else None
         if isinstance(record, AgentRecord):
+            if (record.run_id, record.expertise) == (run_id, need["description"]):
+                return Expert(record, known=False, why="")
             return Expert(record, known=True, why=f"recruited: its card is {one.score:.2f} close")
     return None
 
