@@ -20,7 +20,7 @@ from .aggregate import in_order
 from .answers import same_answer, squeeze
 from .chronicle import record_run, touched_assets, used_assets
 from .desk import Desk, Resources
-from .keeping import latest
+from .life.keeping import latest
 from .react import evidence_line
 
 SHORT: Final = 200

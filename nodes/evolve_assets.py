@@ -16,7 +16,7 @@ from .creation.cases import passes
 from .creation.question import is_weak, was_approved
 from .desk import Desk, Resources, named_files
 from .evolve_expert import grown, improve_expert
-from .keeping import Asset, kind_of, latest, move, promote, show, supersede_older
+from .life.keeping import Asset, kind_of, latest, move, promote, show, supersede_older
 from .permitted import box_of
 
 LEFT: Final = "left a candidate: no verdict"

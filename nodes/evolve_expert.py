@@ -14,8 +14,8 @@ from .answers import same_answer, squeeze
 from .creation.expert import ExpertReply
 from .desk import Desk
 from .evaluate import by_opinion
-from .keeping import numbered
 from .known_tools import known_tools
+from .life.keeping import numbered
 
 MAX_TOOLS: Final = 12
 """Tools that an expert remembers; the one that helped longest ago is forgotten first."""

@@ -26,7 +26,7 @@ from .creation.check import screened
 from .creation.verify import environment
 from .creation.write import END_OF_BLOCK, MAX_CODE_TOKENS, packages_clause
 from .desk import Desk, Resources
-from .keeping import numbered
+from .life.keeping import numbered
 from .permitted import box_for, dependencies_of, given
 
 

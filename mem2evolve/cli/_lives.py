@@ -14,8 +14,8 @@ from ._text import hang, one_line, plain, typed
 
 if TYPE_CHECKING:
     from ..memory.records import StatusChange, ToolRecord
-    from ..nodes.creation.versions import Told
     from ..nodes.desk import Resources
+    from ..nodes.life.versions import Told
 
 INDENT = 32
 """Columns before a reason in the history."""
@@ -40,7 +40,7 @@ def sync() -> None:
 
 
 async def _sync() -> None:
-    from ..nodes.creation.versions import sync_files  # noqa: PLC0415
+    from ..nodes.life.versions import sync_files  # noqa: PLC0415
 
     async with _open() as resources:
         done = await sync_files(resources)
@@ -70,8 +70,8 @@ def adopt(name: str, namespace: str | None, because: str) -> None:
 
 async def _adopt(name: str, namespace: str | None, because: str) -> None:
     from ..memory.projection import folder_of  # noqa: PLC0415
-    from ..nodes.creation.adopt import adopt as make  # noqa: PLC0415
-    from ..nodes.creation.versions import find_versions  # noqa: PLC0415
+    from ..nodes.life.adopt import adopt as make  # noqa: PLC0415
+    from ..nodes.life.versions import find_versions  # noqa: PLC0415
 
     async with _open() as resources:
         versions = await find_versions(resources.memory, name, namespace)
@@ -102,7 +102,7 @@ def rollback(
 async def _rollback(
     name: str, namespace: str | None, to: int | None, because: str, *, force: bool
 ) -> None:
-    from ..nodes.creation.versions import find_versions, roll_back  # noqa: PLC0415
+    from ..nodes.life.versions import find_versions, roll_back  # noqa: PLC0415
 
     async with _open() as resources:
         memory = resources.memory
@@ -130,7 +130,7 @@ activate = _telling("activate", "active", "Let NAME, or NAME@v1, be used again."
 
 
 async def _tell(name: str, namespace: str | None, status: "Told", because: str) -> None:
-    from ..nodes.creation.versions import find_versions, tell  # noqa: PLC0415
+    from ..nodes.life.versions import find_versions, tell  # noqa: PLC0415
 
     async with _open() as resources:
         versions = await find_versions(resources.memory, name, namespace)
@@ -152,8 +152,8 @@ def export_tests(name: str, namespace: str | None, target: str | None) -> None:
 
 async def _export(name: str, namespace: str | None, target: str | None) -> None:
     from ..memory.projection import write_projection  # noqa: PLC0415
-    from ..nodes.creation.export import pytest_file  # noqa: PLC0415
-    from ..nodes.creation.versions import current, find_versions  # noqa: PLC0415
+    from ..nodes.life.export import pytest_file  # noqa: PLC0415
+    from ..nodes.life.versions import current, find_versions  # noqa: PLC0415
 
     async with _open() as resources:
         tool = current(await find_versions(resources.memory, name, namespace))
@@ -172,7 +172,7 @@ async def _export(name: str, namespace: str | None, target: str | None) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Write an export; over an earlier one, never over anything else."""
-    from ..nodes.creation.export import FIRST_LINE  # noqa: PLC0415
+    from ..nodes.life.export import FIRST_LINE  # noqa: PLC0415
 
     if file.exists() and not file.read_bytes().startswith(FIRST_LINE.encode()):
         raise InputError(
@@ -186,7 +186,7 @@ def _write(file: Path, text: str) -> None:
 
 def print_history(versions: "Sequence[ToolRecord]", *, diff: bool, as_json: bool) -> None:
     """Print the chain of versions and the reasons behind them, newest first."""
-    from ..nodes.creation.versions import chain  # noqa: PLC0415
+    from ..nodes.life.versions import chain  # noqa: PLC0415
 
     links = chain(versions)
     if as_json:

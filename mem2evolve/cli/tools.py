@@ -89,7 +89,7 @@ def show(name: str, *, namespace: str | None, history: bool, diff: bool, as_json
 async def _show(
     name: str, namespace: str | None, *, history: bool, diff: bool, as_json: bool
 ) -> None:
-    from ..nodes.creation.versions import current, find_versions  # noqa: PLC0415 - `--help` is quick
+    from ..nodes.life.versions import current, find_versions  # noqa: PLC0415 - `--help` is quick
 
     async with open_memory() as memory:
         versions = await find_versions(memory, name, namespace)

@@ -59,9 +59,9 @@ def generate(inputs: Sequence[TestInput], schema: Mapping[str, Any], limit: int)
     The same inputs and schema give the same, and each fits the schema. It takes some tenths of a second of
     computing, and at its first use the reading of hypothesis: call it in a thread.
     """
-    from .drawing import examples  # noqa: PLC0415 - hypothesis takes long to import
-    from .near import near  # noqa: PLC0415
-    from .plain import plain, with_choices  # noqa: PLC0415
+    from .generating.drawing import examples  # noqa: PLC0415 - hypothesis takes long to import
+    from .generating.near import near  # noqa: PLC0415
+    from .generating.plain import plain, with_choices  # noqa: PLC0415
 
     valid = [item["args"] for item in inputs if item["kind"] != "invalid"]
     known = [args for args in valid if fits(args, schema)]

@@ -8,7 +8,7 @@ from ...graph.context import Context
 from ...memory.records import Case, StatusChange, ToolRecord
 from ...sandbox.signature import docstring_summary, output_schema, signature_schema
 from ..desk import Desk, Resources
-from ..keeping import numbered
+from ..life.keeping import numbered
 from ..permitted import box_for, dependencies_of, given
 from .state import CreationState
 from .verify import environment

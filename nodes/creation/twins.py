@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from ...memory.recall import TWIN, Need
 from ...memory.records import Case, CaseOrigin, StatusChange, ToolRecord
 from ..desk import Desk
-from ..keeping import numbered
+from ..life.keeping import numbered
 from ..permitted import box_of, reaches_out
 from .cases import passes
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mem2evolve.errors import InputError
 from mem2evolve.memory.records import Case, ToolRecord
-from mem2evolve.nodes.creation.cases_file import read_cases
-from mem2evolve.nodes.creation.export import pytest_file
+from mem2evolve.nodes.life.cases_file import read_cases
+from mem2evolve.nodes.life.export import pytest_file
 
 SCHEMA: dict[str, Any] = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
 GOOD = '{"args": {"n": 1}, "expected": 3}'

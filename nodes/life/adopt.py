@@ -24,11 +24,11 @@ from ...sandbox import (
     signature_schema,
 )
 from ...sandbox.header import asked
+from ..creation.check import screened
+from ..creation.verify import environment, failing
 from ..desk import Desk, Resources
 from ..permitted import box_for, dependencies_of, given, listed
 from .cases_file import read_cases
-from .check import screened
-from .verify import environment, failing
 from .versions import supersede_others
 
 SHOWN: Final = 5

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any, TypeVar
 
-from ..memory.projection import remove_projection, write_projection
-from ..memory.records import RECRUITABLE, AgentRecord, Kind, Status, ToolRecord
-from .desk import Desk
+from ...memory.projection import remove_projection, write_projection
+from ...memory.records import RECRUITABLE, AgentRecord, Kind, Status, ToolRecord
+from ..desk import Desk
 
 Asset = ToolRecord | AgentRecord
 A = TypeVar("A", ToolRecord, AgentRecord)

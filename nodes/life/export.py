@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from ...errors import InputError
 from ...memory.records import ToolRecord
-from .agree import ABSOLUTE, RELATIVE
+from ..creation.agree import ABSOLUTE, RELATIVE
 
 FIRST_LINE: Final = '"""Cases of a generated tool, exported by mem2evolve.'
 """By which an earlier export is known: it may be written over."""
