@@ -27,8 +27,8 @@ else
 	@$(BIN)/mem2evolve demo
 endif
 
-test: $(READY) ## Run the tests
-	@$(BIN)/python -m pytest
+test: $(READY) ## Run the tests, on two processes
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-live: $(READY) ## Run the whole loop on the embedded model
 	@$(BIN)/python -m pytest -m live tests
