@@ -103,7 +103,7 @@ def test_ctrl_c(
 
 
 def test_two_at_once_on_one_home(cli: Cli) -> None:
-    """The second one is told who holds the memory, and the ways out; the first one goes on."""
+    """The second one reads what the first one keeps; the first one goes on."""
     brain = Brain(delays={"plan": 3})
     with OpenAIServer(brain) as server:
         cli.model(server)
@@ -112,8 +112,8 @@ def test_two_at_once_on_one_home(cli: Cli) -> None:
         second = cli("runs", "list")
         done = first.end()
 
-    pid = str(first.process.pid)
-    second.refused(f"process {pid}", "mem2evolve", "MEM2EVOLVE_HOME", "QDRANT_URL")
+    assert second.code == 0
+    assert TASK in second.out
     assert (done.code, done.out) == (0, f"{ANSWER}\n")
 
 

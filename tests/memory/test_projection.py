@@ -94,9 +94,10 @@ def test_an_edit_is_seen_and_kept(tmp_path: Path) -> None:
 )
 def test_layout_of_json_is_no_edit(tmp_path: Path, name: str, edit: Any, edited: bool) -> None:  # noqa: FBT001
     """Reformatted JSON says the same; another value does not, nor does any change of code."""
-    file = write_projection(tmp_path, tool()) / name
+    record = tool()
+    file = write_projection(tmp_path, record) / name
     file.write_text(edit(file.read_text()))
-    assert edited_by_hand(tmp_path, tool()) is edited
+    assert edited_by_hand(tmp_path, record) is edited
 
 
 def test_sync_writes_what_is_missing(tmp_path: Path) -> None:
@@ -124,10 +125,11 @@ def test_removing_leaves_no_trace(tmp_path: Path) -> None:
 
 def test_namespaces_do_not_collide(tmp_path: Path) -> None:
     """The same name in another namespace has a folder of its own."""
-    write_projection(tmp_path, tool())
+    mine = tool()
+    write_projection(tmp_path, mine)
     other = write_projection(tmp_path, tool(namespace="team", code="pass\n"))
     assert other == tmp_path / "@team" / "word_count" / "v1"
-    assert not edited_by_hand(tmp_path, tool())
+    assert not edited_by_hand(tmp_path, mine)
 
 
 def test_a_link_does_not_lead_outside(tmp_path: Path) -> None:

@@ -288,10 +288,10 @@ def long_folder(below: Path) -> Path:
 
 
 async def test_a_long_path_has_a_short_address(
-    tmp_path: Path, keeper: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_folder: Path, keeper: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The owner listens in a private folder of the user; others find it by the lock file."""
-    runtime = tmp_path / "run"
+    runtime = short_folder / "run"
     runtime.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     folder = long_folder(tmp_path)

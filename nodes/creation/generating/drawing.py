@@ -7,9 +7,11 @@ Importing this module takes as long as importing hypothesis: import it where it 
 
 import random
 import threading
+import warnings
 from typing import Any, Final, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis.errors import HypothesisDeprecationWarning
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, PrimitiveProvider
 from hypothesis.strategies import SearchStrategy
 
@@ -18,6 +20,7 @@ T = TypeVar("T")
 BACKEND: Final = "mem2evolve"
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Hypothesis keeps its state in globals: two threads that draw get in each other's way."""
+OTHERS_DRAW: Final = "Do not use the `random` module inside strategies"
 WIDEST: Final = 1 << 16
 """Stands for a bound that a strategy leaves open."""
 
@@ -80,5 +83,7 @@ def examples(strategy: SearchStrategy[T], number: int) -> list[T]:
         found.append(value)
 
     with _ONE_AT_A_TIME:
+        # Said of us whenever another thread draws a random number meanwhile.
+        warnings.filterwarnings("ignore", OTHERS_DRAW, HypothesisDeprecationWarning)
         collect()
     return found
