@@ -140,11 +140,21 @@ async def test_an_owner_that_leaves_hands_over(holder: Child, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("impatient")
+def wait_until_stopped(pid: int) -> None:
+    """Wait until each thread of a process is stopped: until then one may still answer."""
+    while True:
+        stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+        if all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats):
+            return
+        time.sleep(0.01)
+
+
 async def test_a_hung_owner_is_named(holder: Child, tmp_path: Path) -> None:
     """The refusal names pid, command, time and ways out. What was refused is not done later."""
     store, given_up = EdgeStore(tmp_path / "memory"), row("given up")
     assert await store.count("tools") == 1
     holder.process.send_signal(signal.SIGSTOP)
+    await asyncio.to_thread(wait_until_stopped, holder.pid)
     for _ in range(2):
         with pytest.raises(StoreBusy, match="does not answer") as busy:
             await store.put("tools", [given_up])
