@@ -117,8 +117,8 @@ def _tolerance(value: JsonValue) -> float:
 
 def _beginning(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(FILE_CHARS).decode("utf-8", errors="strict")
+        with path.open(encoding="utf-8") as file:
+            return file.read(FILE_CHARS)
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -63,7 +63,7 @@ def test_a_rounded_result_is_right_to_its_last_digit() -> None:
 
 async def test_files_are_sources_too(tmp_path: Path) -> None:
     """Text files count by their beginning; others are passed over."""
-    (tmp_path / "examples.txt").write_text("abc -> cba\n" + "x" * 5000)
+    (tmp_path / "examples.txt").write_text("abc -> cba\n" + "é" * 5000, encoding="utf-8")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
     paths = [str(tmp_path / name) for name in ("examples.txt", "picture.png", "gone.txt")]
     sources = await read_sources("Reverse texts.", paths)
