@@ -65,7 +65,7 @@ async def check_drafts(
     if not lacking:
         update |= {
             "chosen": passing[0],
-            "second_opinion": len(voters) > 1 and desk.context.agreement,
+            "second_opinion": any(case["origin"] == "agreement" for case in found.cases),
             "first_pass": turn == 1,
         }
     return update

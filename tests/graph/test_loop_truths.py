@@ -104,3 +104,21 @@ async def test_without_agreement_a_tool_must_at_least_return(agent: Agent) -> No
     assert 'called with {"n": 10} it raised ValueError' in cast.heard("tool")[1]
     [tool] = await agent.memory.find_by_name("tool", TOOL)
     assert (tool.code, tool.cases) == (FORMULA, ())
+
+
+async def test_a_second_opinion_that_agrees_on_nothing_is_none(agent: Agent) -> None:
+    """Four examples make the tool; the other implementation fails them, and has no vote."""
+    told = "Of 3 it is 14, of 4 it is 30, of 5 it is 55, of 6 it is 91."
+    pairs = {3: 14, 4: 30, 5: 55, 6: 91}
+    stated = [
+        {"quote": f"of {n} it is {value}", "args": {"n": n}, "expected": value}
+        for n, value in pairs.items()
+    ]
+    off = LOOP.replace("return total", "return total + 1")
+    inputs = {"typical": [{"n": 3}, {"n": 4}], "edge": [{"n": 5}, {"n": 6}], "invalid": []}
+    cast = first_run(cases={**inputs, "stated": stated}, oracle=fenced(off), diagnose=None)
+    await agent.run(cast, f"{TASK} {told}", approve="never")
+
+    [tool] = await agent.memory.find_by_name("tool", TOOL)
+    assert {case.origin for case in tool.cases} == {"task"}
+    assert not tool.second_opinion
