@@ -10,6 +10,7 @@ from ..graph.context import Context
 from ..graph.state import Decision, Result, Spent, State, SubTask, SubTaskState
 from ..memory.records import AgentRecord, ToolRecord, card
 from ..prompts.load import load_prompt
+from .creation.verify import wrong_today
 from .desk import Desk, Resources, bullet_lessons, named_files
 from .known_tools import known_tools
 from .react import calls_of, steps_taken
@@ -224,11 +225,13 @@ async def offers_for(desk: Desk, state: SubTaskState, expert: AgentRecord | None
         useful = (record.name == READER and state["files"]) or (record.name == PYTHON and lacking)
         if useful and record.name not in names:
             offers.append(offer_of(record))
-    return [*offers, *await _known(desk, expert, offers)] if offers else []
+    return [*offers, *await _known(desk, state, expert, offers)] if offers else []
 
 
-async def _known(desk: Desk, expert: AgentRecord | None, offers: list[Offer]) -> list[Offer]:
-    """Return the tools that helped the expert most lately, as far as they can be recruited.
+async def _known(
+    desk: Desk, state: SubTaskState, expert: AgentRecord | None, offers: list[Offer]
+) -> list[Offer]:
+    """Return the tools that helped the expert most lately, as far as they can be recruited and pass their cases here.
 
     A model that is to choose among few tools gets none of them.
     """
@@ -236,7 +239,8 @@ async def _known(desk: Desk, expert: AgentRecord | None, offers: list[Offer]) ->
         return []
     names = {offer["name"] for offer in offers}
     found = await known_tools(desk, [name for name in reversed(expert.tools) if name not in names])
-    return [{**offer_of(record), "known": True} for record in found[:KNOWN]]
+    fit = [one for one in found[:KNOWN] if not await wrong_today(desk, state["run_id"], one)]
+    return [{**offer_of(record), "known": True} for record in fit]
 
 
 async def _tool(desk: Desk, decision: Decision) -> ToolRecord | None:

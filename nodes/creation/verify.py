@@ -54,21 +54,23 @@ async def choose_verified(
     passed_over: list[str] = []
     while True:
         chosen, why = await choose(left)
-        wrong = "" if chosen is None else await _wrong_today(desk, run_id, chosen)
+        tool = (
+            await desk.memory.get("tool", chosen.id) if chosen and chosen.kind == "tool" else None
+        )
+        wrong = await wrong_today(desk, run_id, tool) if tool else ""
         if chosen is None or not wrong:
             return chosen, "; ".join([*passed_over, why])
         left.remove(chosen)
         passed_over.append(f"{chosen.name} v{chosen.version} is passed over: {wrong}")
 
 
-async def _wrong_today(desk: Desk, run_id: str, chosen: Candidate) -> str:
-    """Say why a chosen tool cannot be used in today's environment; empty when it can.
+async def wrong_today(desk: Desk, run_id: str, tool: ToolRecord) -> str:
+    """Say why a tool cannot be used in today's environment; empty when it can.
 
     One that fails its cases is quarantined. A frozen run writes nothing. What a tool returns that fetches or
     reads files hangs on more than the environment: its cases are not run again.
     """
-    tool = await desk.memory.get("tool", chosen.id) if chosen.kind == "tool" else None
-    if tool is None or tool.origin != "generated" or not tool.cases:
+    if tool.origin != "generated" or not tool.cases:
         return ""
     box = box_of(desk.resources, tool)
     packages = await box.provide(tool.code)
