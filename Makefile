@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation-gate bench-sandbox soak-sandbox attacks dev clean soak-memory
+.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ snapshots: $(READY) ## Rewrite the golden copies of the prompts
 
 bench-demo: $(READY) ## The demo ten times in fresh homes on the embedded model
 	@$(BIN)/python bench/demo.py --runs 10
+
+bench-creation: $(READY) ## What the embedded model's tools are worth; takes an hour
+	@$(BIN)/python bench/creation.py
 
 bench-creation-gate: $(READY) ## Whether tests keep 96 wrong tools out and let 32 right ones in
 	@$(BIN)/python bench/creation_gate.py

@@ -71,15 +71,6 @@ async def make(
 ) -> dict[str, Any]:
     """Make one tool in one way, and hold it to the reference checks."""
     name, _, sentence = spec["card"].partition(": ")
-    inside, _, output = spec["signature"].partition("(")[2].rpartition(") -> ")
-    need = Wanted(
-        kind="tool",
-        name=name,
-        description=spec["need"],
-        input=inside,
-        output=output,
-        subtasks=["a"],
-    )
     context = Context(
         agreement=agreement,
         use_tool_experience=experience,
@@ -89,7 +80,7 @@ async def make(
         web=False,
     )
     started = time.monotonic()
-    start = {"run_id": "bench", "need": need, "task": sentence, "files": [], "near": []}
+    start = {"run_id": "bench", "need": need_of(spec), "task": sentence, "files": [], "near": []}
     end = await build_creation(resources).ainvoke(start, context=context)
     made = end["tool"]
     checks = [{"raises": "", "expected": None, "tolerance": 0.0, **one} for one in spec["checks"]]
@@ -118,6 +109,19 @@ async def make(
         "seconds": round(time.monotonic() - started, 1),
         "trajectory": trajectory_of(end),
     }
+
+
+def need_of(spec: dict[str, Any]) -> Wanted:
+    """Return the need as an exact planner would write it."""
+    inside, _, output = spec["signature"].partition("(")[2].rpartition(") -> ")
+    return Wanted(
+        kind="tool",
+        name=spec["card"].partition(": ")[0],
+        description=spec["need"],
+        input=inside,
+        output=output,
+        subtasks=["a"],
+    )
 
 
 async def teach(

@@ -76,6 +76,17 @@ class Story:
         confirmed = f"implementations confirm {event['confirmed']} cases{contested}"
         self._say("tests", f"{event['implementations']} different {confirmed}; {passed}")
 
+    def _measured(self, event: dict[str, Any]) -> None:
+        noticed = f"the cases notice {event['score']:.0%} of {event['mutants']} deliberate mistakes"
+        more = f", {event['added']} more generated" if event["added"] else ""
+        open_ones = f", {event['contested']} contested" if event["contested"] else ""
+        fault = "; one shows a fault" if event["faults"] else ""
+        self._say("tests", f"{noticed}{more}{open_ones}{fault}")
+
+    def _replayed(self, event: dict[str, Any]) -> None:
+        came = event["lacking"] or "better"
+        self._say("replayed", f"expert {event['name']} v{event['version']}: {came}")
+
     def _approval_wanted(self, event: dict[str, Any]) -> None:
         about = f"may {event['tool']} v{event['version']} be kept? {'; '.join(event['reasons'])}"
         self._say("approval", about)

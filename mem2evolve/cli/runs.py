@@ -1,9 +1,9 @@
 """`mem2evolve runs`: what it did, and a person's word on whether it was right."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,6 +15,10 @@ from ._text import LABEL, cut, hang, one_line, plain, typed
 
 if TYPE_CHECKING:
     from ..memory.records import RunRecord
+
+LISTED: Final = (
+    "id", "task", "mode", "model", "status", "answer", "verdict", "verdict_by", "created_at",
+)  # fmt: skip
 
 
 @click.group()
@@ -40,35 +44,7 @@ async def _list(*, as_json: bool) -> None:
     recorded = {run.id for run in found}
     begun = [(run, state) for run, state in open_runs if run.run_id not in recorded]
     if as_json:
-        wanted = (
-            "id",
-            "task",
-            "mode",
-            "model",
-            "status",
-            "answer",
-            "verdict",
-            "verdict_by",
-            "created_at",
-        )
-        print_json(
-            [
-                dict.fromkeys(wanted, "")
-                | {"id": run.run_id, "task": run.about, "mode": run.context["mode"]}
-                | {
-                    "model": run.model,
-                    "status": state,
-                    "verdict": "none",
-                    "created_at": run.started,
-                }
-                for run, state in begun
-            ]
-            + [
-                {key: getattr(run, key) for key in wanted}
-                | ({"status": states[run.id]} if run.id in states else {})
-                for run in found
-            ]
-        )
+        print_json([*map(_begun_as_json, begun), *(_as_json(run, states) for run in found)])
         return
     rows = [
         (short(run.run_id), run.started, run.context["mode"], state, cut(one_line(run.about), 60))
@@ -85,6 +61,27 @@ async def _list(*, as_json: bool) -> None:
         for run in found
     ]
     print_table(rows, empty="No runs yet.")
+
+
+def _as_json(run: "RunRecord", states: Mapping[str, str]) -> dict[str, Any]:
+    """Return a recorded run; its status is that of the process that is still at it, if any."""
+    facts = {key: getattr(run, key) for key in LISTED}
+    return facts | ({"status": states[run.id]} if run.id in states else {})
+
+
+def _begun_as_json(begun: tuple[Unfinished, str]) -> dict[str, Any]:
+    """Return a run that is not recorded yet."""
+    run, state = begun
+    facts = {"id": run.run_id, "task": run.about, "mode": run.context["mode"], "model": run.model}
+    return (
+        dict.fromkeys(LISTED, "")
+        | facts
+        | {
+            "status": state,
+            "verdict": "none",
+            "created_at": run.started,
+        }
+    )
 
 
 @runs.command()

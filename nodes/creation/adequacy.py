@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from ...sandbox import Limits, Outcome, Sandbox
 from .agree import holds, refuses, same, vote
-from .cases import case_of, describe
+from .cases import TEST_LIMITS, case_of, describe
 from .inputs import TestInput, generate
 from .mutate import Mutant, mutants, stubs
 
@@ -33,7 +33,6 @@ AT_ONCE: Final = 4
 """Mutants that run side by side; the sandbox has its own queue."""
 SEARCH_LIMITS: Final = Limits(wall_s=2.0, cpu_s=1)
 """A mutant may run for ever."""
-FINAL_LIMITS: Final = Limits(wall_s=5.0, cpu_s=4)
 
 Case = Mapping[str, Any]
 
@@ -149,7 +148,7 @@ class _Bench:
 
         async def row(source: str) -> list[Outcome]:
             calls = (
-                self.box.call(source, self.function, one["args"], limits=FINAL_LIMITS, fresh=True)
+                self.box.call(source, self.function, one["args"], limits=TEST_LIMITS, fresh=True)
                 for one in inputs
             )
             return list(await asyncio.gather(*calls))

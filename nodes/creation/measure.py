@@ -52,21 +52,12 @@ async def measure_cases(
     if any(one.startswith(NETWORK) for one in asked(state["chosen"])):
         # Hundreds of calls are no way to treat a site, and what it answers is not the tool's.
         return {"ledger": desk.ledger}
-    tool, *others = _implementations(state)
-    found = await _measured(desk, state, others, state["cases"])
-    cases = [*state["cases"], *found.added]
-    contested = list(found.contested)
+    drafts = _implementations(state)
+    found, cases, contested = await _strengthened(desk, state, drafts)
     judges = (await desk.chat("coder")).profile.judges
-    if judges and others and found.score < ENOUGH:
-        args = await _ask_inputs(desk, state, found.survivors)
-        more, disputed = await _tried(desk, state, [tool, *others], args)
-        contested += disputed
-        if more:
-            again = await _measured(desk, state, [], [*cases, *more])
-            cases, found = [*cases, *more], again
-    wrong = await _settle(desk, state, [tool, *others], contested) if judges else []
-    cases += [case for case, _ in wrong]
-    faults = [fault for _, failures in wrong for fault in failures]
+    settled = await _settle(desk, state, drafts, contested) if judges else []
+    cases += [case for case, _ in settled]
+    faults = [fault for _, failures in settled for fault in failures]
     score = round(found.score, 3)
     desk.tell(
         "measured",
@@ -86,13 +77,37 @@ async def measure_cases(
     }
     if not faults:
         return update
+    return update | _back_to_the_writer(state, [case for case, _ in settled], faults)
+
+
+async def _strengthened(
+    desk: Desk, state: CreationState, drafts: Sequence[Draft]
+) -> tuple[Adequacy, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what the cases notice in the end, the cases with those added, and the contested inputs."""
+    found = await _measured(desk, state, drafts[1:], state["cases"])
+    cases, contested = [*state["cases"], *found.added], list(found.contested)
+    judges = (await desk.chat("coder")).profile.judges
+    if judges and len(drafts) > 1 and found.score < ENOUGH:
+        args = await _ask_inputs(desk, state, found.survivors)
+        more, disputed = await _tried(desk, state, drafts, args)
+        contested += disputed
+        if more:
+            cases += more
+            found = await _measured(desk, state, [], cases)
+    return found, cases, contested
+
+
+def _back_to_the_writer(
+    state: CreationState, settled: list[dict[str, Any]], faults: list[str]
+) -> dict[str, Any]:
+    """Return the update for a tool that an added input found wrong."""
     lacking = "an added input showed a fault"
-    drafts = [_faulted(draft, tool, faults) for draft in state["drafts"]]
-    return update | {
+    drafts = [_faulted(draft, _chosen(state), faults) for draft in state["drafts"]]
+    return {
         "chosen": "",
         "first_pass": False,
         # They stand from here on: the next draft has to pass them.
-        "stated": [*state["stated"], *(case for case, _ in wrong)],
+        "stated": [*state["stated"], *settled],
         "drafts": {"all": drafts},
         "outcome": lacking,
         "failures": failures_of(drafts, lacking),

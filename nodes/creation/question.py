@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 from ...graph.context import Approve
 from ...memory.records import ToolRecord
 from ...sandbox.header import name_of, packages_in
+from .adequacy import LOW_SCORE
 
-WEAK_SCORE: Final = 0.5
-"""A tool whose cases catch a smaller share of its mutants is not kept without a person."""
 APPROVED: Final = "approved by a person"
 """Begins the line of a record's history that says so."""
 HOW_TO_ANSWER: Final = (
@@ -117,7 +116,7 @@ def risks(record: ToolRecord, allowed: Collection[str]) -> list[str]:
 
 def is_weak(record: ToolRecord) -> bool:
     """Whether the cases were measured and let too many mutants through."""
-    return record.mutation_score is not None and record.mutation_score < WEAK_SCORE
+    return record.mutation_score is not None and record.mutation_score < LOW_SCORE
 
 
 def was_approved(record: ToolRecord) -> bool:
