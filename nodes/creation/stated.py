@@ -79,20 +79,34 @@ def accepted(stated: Sequence[Stated], sources: Mapping[str, str]) -> list[dict[
 
 
 def _bears_out(item: Stated) -> bool:
-    """Whether a quote holds the result and at least one of the arguments."""
+    """Whether a quote holds an argument and, elsewhere in it, the result."""
     if item.refused:
         return bool(re.search(REFUSAL, item.quote, re.IGNORECASE))
-    held = all(_stands_in(leaf, item.quote) for leaf in _leaves(item.expected))
     given = [leaf for value in item.args.values() for leaf in _leaves(value)]
-    return held and (not given or any(_stands_in(leaf, item.quote) for leaf in given))
+    rest, held = _squeeze(item.quote), not given
+    for leaf in given:
+        without = _struck(leaf, rest)
+        held = held or without is not None
+        rest = rest if without is None else without
+    for leaf in _leaves(item.expected):
+        without = _struck(leaf, rest)
+        if without is None:
+            return False
+        rest = without
+    return held
 
 
-def _stands_in(value: JsonValue, text: str) -> bool:
+def _struck(value: JsonValue, text: str) -> str | None:
+    """Return the text without one place where the value stands; `None` if it stands nowhere in it."""
     if value is None or isinstance(value, bool):
-        return bool(re.search(WORDS[value], text, re.IGNORECASE))
+        return text if re.search(WORDS[value], text, re.IGNORECASE) else None
     if isinstance(value, int | float):
-        return any(equal(_read(word), value) for word in NUMBER.findall(text))
-    return not str(value).strip() or _squeeze(str(value)) in _squeeze(text)
+        places = [one.span() for one in NUMBER.finditer(text) if equal(_read(one[0]), value)]
+    else:
+        words = _squeeze(str(value))
+        start = text.find(words)
+        places = [(start, start + len(words))] if start >= 0 else []
+    return f"{text[: places[0][0]]} {text[places[0][1] :]}" if places else None
 
 
 def _read(word: str) -> float:

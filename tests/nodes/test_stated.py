@@ -46,6 +46,7 @@ def test_what_the_task_says_is_a_case(quote: str, args: dict[str, Any], claim: A
         ("'banana' has 3", {"text": "banana"}, {"expected": 4}),  # its words, another result
         ("'banana' has 3", {"text": "cherry"}, {"expected": 3}),  # of another input
         ("'banana' has 3", {"text": "banana"}, {"refused": True}),
+        ("'banana' has 3", {"count": 3}, {"expected": 3}),  # one number is not both
         ("", {"text": "banana"}, {"expected": 3}),
         ("Write the number of vowels.", {"text": "vowels"}, {"expected": [1, {"a": 2}]}),
     ],
