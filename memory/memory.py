@@ -10,7 +10,6 @@ from .edge import EdgeStore
 from .recall import (
     CANDIDATES,
     LESSON_FLOOR,
-    TWIN,
     Calibration,
     Candidate,
     Need,
@@ -79,7 +78,7 @@ class Memory(Bank):
         """Write a lesson unless one says the same.
 
         The same is said by a lesson of the same namespace, scope and outcome whose card is at least
-        `TWIN` close. A quarantined one counts too: a lesson that did harm does not come back
+        `calibration.twin` close. A quarantined one counts too: a lesson that did harm does not come back
         reworded.
 
         Returns:
@@ -93,7 +92,7 @@ class Memory(Bank):
             "status": ("active", "candidate", "quarantined"),
         }
         closest = await self._store.search("experiences", vector, where=where, limit=1)
-        if closest and closest[0].score >= TWIN:
+        if closest and closest[0].score >= self.calibration.twin:
             return closest[0].id, False
         await self.put(record)
         return record.id, True

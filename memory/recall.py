@@ -14,8 +14,6 @@ LESSON_FLOOR: Final = 0.30
 
 In the labelled set it shows the right lesson to 16 of 16 wanted cards and to 11 of 16 raw tasks,
 and some lesson to about one in five matters that none is about."""
-TWIN: Final = 0.90
-"""Cosine similarity from which two cards say the same."""
 SAME: Final = 0.01
 """Similarities that differ by less are taken as equal, and track record decides."""
 Z: Final = 1.96
@@ -32,6 +30,8 @@ class Calibration:
     """Below it, nothing fits: create."""
     high: float
     """From here on, it fits. Between `low` and `high` a model looks at the candidates."""
+    twin: float = 0.90
+    """From here on, two cards say the same."""
 
 
 CALIBRATED: Final[Mapping[str, Calibration]] = {

@@ -1,7 +1,6 @@
 """The command line. Commands are loaded when used, so that `--help` stays quick."""
 
 import contextlib
-import importlib
 import os
 import sys
 from typing import Final
@@ -10,6 +9,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ..errors import Mem2EvolveError
+from ._lazy import LazyGroup
 from ._text import drop_unwritten, one_line
 
 COMMANDS: Final = {
@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "demo": "Two related tasks: the first makes a tool, the second uses it again.",
     "tools": "The tools it made: list, show; versions, edits by hand, tests.",
     "agents": "The expert agents it made: list, show.",
-    "memory": "The lessons it wrote down: list, show.",
+    "memory": "The lessons it wrote down, and the care of the whole memory.",
     "runs": "What it did: list, show, resume; say whether an answer was right.",
     "model": "The embedded model: pull, serve, status, stop.",
     "doctor": "Check what a run needs, and say what to do.",
@@ -26,28 +26,12 @@ INTERRUPTED: Final = 130
 REFUSED: Final = 2
 
 
-class LazyGroup(click.Group):
-    """Lists `COMMANDS` without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names in the order of `COMMANDS`."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
-        """Import `mem2evolve.cli.NAME` and return its `NAME`."""
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f".{name}", __package__)
-        command: click.Command = getattr(module, name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Help from the table, not from the commands' own modules."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    package=__name__,
+    table={name: (name, about) for name, about in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="mem2evolve")
 @click.option(
     "--home",

@@ -6,7 +6,7 @@ from pydantic import BaseModel, StringConstraints
 
 from ...errors import ModelReplyError
 from ...graph.state import Wanted
-from ...memory.recall import TWIN, Need
+from ...memory.recall import Need
 from ...memory.records import AgentRecord, StatusChange, card
 from ...prompts.load import load_prompt
 from ..desk import Desk, bullet_lessons
@@ -95,7 +95,11 @@ async def _twin(desk: Desk, need: Wanted, run_id: str) -> Expert | None:
     wanted = Need(kind="agent", name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
     for one in found:
-        record = await desk.memory.get("agent", one.id) if one.score >= TWIN else None
+        record = (
+            await desk.memory.get("agent", one.id)
+            if one.score >= desk.memory.calibration.twin
+            else None
+        )
         if isinstance(record, AgentRecord):
             if (record.run_id, record.expertise) == (run_id, need["description"]):
                 return Expert(record, known=False, why="")

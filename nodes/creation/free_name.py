@@ -6,7 +6,6 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from ...errors import ModelReplyError
-from ...memory.recall import TWIN
 from ...memory.records import Kind, card
 from ...models.chat import Sampling
 from ...prompts.load import load_prompt
@@ -58,7 +57,8 @@ async def _owners(desk: Desk, kind: Kind, name: str) -> list[str]:
 
 async def _another_purpose(desk: Desk, wanted: str, owners: list[str]) -> bool:
     own, *others = await desk.memory.embed([wanted, *owners])
-    return all(sum(a * b for a, b in zip(own, one, strict=True)) < TWIN for one in others)
+    twin = desk.memory.calibration.twin
+    return all(sum(a * b for a, b in zip(own, one, strict=True)) < twin for one in others)
 
 
 async def _ask(desk: Desk, kind: Kind, name: str, purpose: str, owners: list[str]) -> str:

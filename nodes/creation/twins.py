@@ -3,7 +3,7 @@
 import json
 from typing import Final, Literal, NamedTuple, get_args
 
-from ...memory.recall import TWIN, Need
+from ...memory.recall import Need
 from ...memory.records import Case, CaseOrigin, StatusChange, ToolRecord
 from ..desk import Desk
 from ..life.keeping import numbered
@@ -64,7 +64,9 @@ async def _close(desk: Desk, made: ToolRecord, wanted: str) -> list[ToolRecord]:
         Need(kind="tool", name=name, description=made.description) for name in (wanted, made.name)
     ]
     found = await desk.memory.recall_assets(needs, namespace=made.namespace)
-    ids = dict.fromkeys(one.id for row in found for one in row if one.score >= TWIN)
+    ids = dict.fromkeys(
+        one.id for row in found for one in row if one.score >= desk.memory.calibration.twin
+    )
     close = [await desk.memory.get("tool", key) for key in ids]
     return [
         one

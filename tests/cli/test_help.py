@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from mem2evolve.cli import COMMANDS
+from mem2evolve.cli.memory import COMMANDS as MEMORY_COMMANDS
 
 from .conftest import Say
 
@@ -32,7 +33,7 @@ PAGES = [
     *(["tools", name, "--help"] for name in ("list", "show", "sync", "adopt", "rollback")),
     *(["tools", name, "--help"] for name in ("quarantine", "retire", "activate", "export-tests")),
     *(["agents", name, "--help"] for name in ("list", "show")),
-    *(["memory", name, "--help"] for name in ("list", "show")),
+    *(["memory", name, "--help"] for name in MEMORY_COMMANDS),
     *(["runs", name, "--help"] for name in ("list", "show", "resume", "verdict")),
     *(["model", name, "--help"] for name in ("pull", "serve", "status", "stop")),
 ]

@@ -1,16 +1,11 @@
-"""`mem2evolve memory`: the lessons it wrote down."""
+"""The lessons: list, show."""
 
 import click
 
-from ._common import only_one, open_memory, print_json, print_table, say, short, wait
+from .._common import only_one, open_memory, print_json, print_table, say, short, wait
 
 
-@click.group()
-def memory() -> None:
-    """The lessons it wrote down: list, show."""
-
-
-@memory.command("list")
+@click.command("list")
 @click.option(
     "--scope", type=click.Choice(["agent", "tool"]), help="From tasks, or from making tools."
 )
@@ -39,7 +34,7 @@ async def _list(scope: str | None, *, everything: bool, as_json: bool) -> None:
     print_table(rows, empty="No lessons yet. A run that is judged writes some.")
 
 
-@memory.command()
+@click.command()
 @click.argument("lesson")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as one JSON line.")
 def show(lesson: str, *, as_json: bool) -> None:
