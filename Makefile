@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-sandbox soak-sandbox attacks dev clean soak-memory
+.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-memory bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ attacks: $(READY) ## Attack the sandbox: every kind, as root and as an ordinary 
 
 bench-sandbox: $(READY) ## What a call in a box costs, beside a bare start of Python
 	@$(BIN)/python bench/sandbox.py
+
+bench-memory: $(READY) ## What a recall costs at 1k, 10k and 100k records, beside a numpy scan
+	@$(BIN)/python bench/memory.py --chart
 
 test-kill: $(READY) ## Kill a run at every step and resume it: nothing may be lost, doubled or left
 	@$(BIN)/python -m pytest -s -m slow tests/graph/test_killed.py

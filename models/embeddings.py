@@ -5,6 +5,7 @@ another: a model that cannot be used is an error.
 """
 
 import asyncio
+import ctypes
 import hashlib
 import importlib.util
 import math
@@ -163,6 +164,8 @@ def _minilm() -> Callable[[list[str]], list[list[float]]]:
     # A thread that spins while it waits would take a core from whatever else runs here.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    del weights
+    _give_back()
     tokenizer = Tokenizer.from_buffer(vocabulary)
     tokenizer.enable_padding()  # to the longest of the batch; the file says 128, always
     tokenizer.enable_truncation(MAX_TOKENS)
@@ -179,6 +182,13 @@ def _minilm() -> Callable[[list[str]], list[list[float]]]:
         return vectors
 
     return run
+
+
+def _give_back() -> None:
+    """Return to the system what loading took and no longer needs: some 100 MB that the allocator would keep."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; others have no such call
+    if trim is not None:
+        trim(0)
 
 
 def _model_file() -> Path:
