@@ -1,7 +1,8 @@
 """Typed records over a store: writing, reading, listing, and the one change they allow."""
 
 import builtins
-from collections.abc import Sequence
+import heapq
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, Self, overload
 
 from ..errors import NotFoundError
@@ -207,7 +208,7 @@ class Bank:
     async def list(
         self, kind: RecordKind, where: Where | None = None, limit: int | None = 100
     ) -> Sequence[AnyRecord]:
-        """Return the records that fit, newest first. Reads all of them, whatever `limit` is.
+        """Return the records that fit, newest first. Looks at all of them, whatever `limit` is.
 
         Args:
             kind: Which records.
@@ -217,18 +218,26 @@ class Bank:
         Raises:
             ValueError: If `where` asks for a field that is not indexed.
         """
+        newest: builtins.list[Record] = []
+        async for row in self.rows(kind, where):
+            newest.append(row)
+            if limit is not None and len(newest) >= 2 * limit + _PAGE:
+                newest = heapq.nlargest(limit, newest, key=_age)
+        newest.sort(key=_age, reverse=True)
+        return [parse(kind, row.id, row.payload) for row in newest[:limit]]
+
+    async def rows(self, kind: RecordKind, where: Where | None = None) -> AsyncIterator[Record]:
+        """Yield the rows that fit as they are stored, unread, in the order of their ids."""
         await self._check()
-        rows: builtins.list[Record] = []
         after: str | None = None
         while True:
             page, after = await self._store.scroll(
                 COLLECTION[kind], where=where, limit=_PAGE, after=after
             )
-            rows += page
+            for row in page:
+                yield row
             if after is None:
-                break
-        rows.sort(key=lambda row: (str(row.payload.get("created_at", "")), row.id), reverse=True)
-        return [parse(kind, row.id, row.payload) for row in rows[:limit]]
+                return
 
     async def count(self, kind: RecordKind, where: Where | None = None) -> int:
         """Return how many records fit.
@@ -238,6 +247,17 @@ class Bank:
         """
         await self._check()
         return await self._store.count(COLLECTION[kind], where=where)
+
+    async def tally(
+        self, kind: RecordKind, field: str, where: Where | None = None
+    ) -> dict[str, int]:
+        """Return how many records hold each value of an indexed field.
+
+        Raises:
+            ValueError: If a field is not indexed.
+        """
+        await self._check()
+        return await self._store.facet(COLLECTION[kind], field, where=where)
 
     async def delete(self, kind: RecordKind, *ids: str) -> None:
         """Remove records; ids that do not exist are passed over."""
@@ -272,3 +292,7 @@ class Bank:
                 manifest = Manifest.from_json(stored)
                 manifest.check(embedding=name, dim=dim)
                 self._manifest = manifest
+
+
+def _age(row: Record) -> tuple[str, str]:
+    return str(row.payload.get("created_at", "")), row.id

@@ -1,10 +1,14 @@
 """`mem2evolve agents`: the experts it made."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._common import find_asset, open_memory, print_json, print_table, say, short, wait
+from ._lists import IN_USE, Page, filtering, paging
+
+if TYPE_CHECKING:
+    from ..memory.store import Where
 
 
 @click.group()
@@ -13,24 +17,30 @@ def agents() -> None:
 
 
 @agents.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also superseded and retired ones.")
+@filtering("superseded and retired ones")
+@paging
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
-def list_agents(*, everything: bool, as_json: bool) -> None:
+def list_agents(*, where: "Where", everything: bool, page: Page, as_json: bool) -> None:
     """List expert agents, newest first."""
-    wait(_list(everything=everything, as_json=as_json))
+    usual = {} if everything else {"status": IN_USE}
+    wait(_list({**usual, **where}, page, as_json=as_json))
 
 
-async def _list(*, everything: bool, as_json: bool) -> None:
+async def _list(where: "Where", page: Page, *, as_json: bool) -> None:
     async with open_memory() as memory:
-        where = None if everything else {"status": ("active", "candidate", "quarantined")}
-        found = await memory.list("agent", where=where, limit=None)
+        found = page.cut(
+            await memory.list("agent", where=where, limit=page.reach),
+            lambda one: f"{one.card} {one.id}",
+        )
+        total = None if page.find else await memory.count("agent", where)
     if as_json:
         print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
         return
     rows = [
         (short(one.id), f"{one.name} v{one.version}", one.status, one.expertise) for one in found
     ]
-    print_table(rows, empty="No expert agents yet. A run makes those it lacks.")
+    print_table(rows, empty="No such expert agents. A run makes those it lacks.")
+    page.tell_more(len(rows), total)
 
 
 @agents.command()

@@ -11,11 +11,14 @@ from ._approval import Answers, answering
 from ._checkpoints import Unfinished, done, hold, list_unfinished, state_of
 from ._common import only_one, open_memory, print_json, print_table, short, wait
 from ._drive import open_driver
+from ._lists import Page, paging
 from ._text import LABEL, cut, hang, one_line, plain, typed
 
 if TYPE_CHECKING:
     from ..memory.records import RunRecord
+    from ..memory.store import Where
 
+VERDICTS: Final = ("success", "failure", "abstained", "none")
 LISTED: Final = (
     "id", "task", "mode", "model", "status", "answer", "verdict", "verdict_by", "created_at",
 )  # fmt: skip
@@ -27,22 +30,31 @@ def runs() -> None:
 
 
 @runs.command("list")
+@click.option("--namespace", help="Only those of this namespace.")
+@click.option("--verdict", type=click.Choice(VERDICTS), help="Only those judged so.")
+@paging
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
-def list_runs(*, as_json: bool) -> None:
+def list_runs(namespace: str | None, verdict: str | None, *, page: Page, as_json: bool) -> None:
     """List runs, newest first."""
-    wait(_list(as_json=as_json))
+    where = {"namespace": namespace, "verdict": verdict}
+    wait(_list({key: value for key, value in where.items() if value}, page, as_json=as_json))
 
 
-async def _list(*, as_json: bool) -> None:
+async def _list(where: "Where", page: Page, *, as_json: bool) -> None:
     from ..settings import Settings  # noqa: PLC0415 - `--help` stays quick
 
     settings = Settings.from_env()
     async with open_memory() as memory:
-        found = await memory.list("run", limit=None)
-    open_runs = [(run, state_of(settings, run)) for run in list_unfinished(settings)]
+        found = await memory.list("run", where=where, limit=page.reach)
+        total = None if page.find else await memory.count("run", where)
+        open_runs = [(run, state_of(settings, run)) for run in list_unfinished(settings)]
+        recorded = {run.run_id for run, _ in open_runs if await memory.get("run", run.run_id)}
     states = {run.run_id: state for run, state in open_runs}
-    recorded = {run.id for run in found}
-    begun = [(run, state) for run, state in open_runs if run.run_id not in recorded]
+    found = page.cut(found, lambda run: f"{run.id} {run.task} {run.answer}")
+    begun = (
+        [] if where or page.skip else [one for one in open_runs if one[0].run_id not in recorded]
+    )
+    begun = [one for one in begun if page.find.casefold() in one[0].about.casefold()]
     if as_json:
         print_json([*map(_begun_as_json, begun), *(_as_json(run, states) for run in found)])
         return
@@ -60,7 +72,8 @@ async def _list(*, as_json: bool) -> None:
         )
         for run in found
     ]
-    print_table(rows, empty="No runs yet.")
+    print_table(rows, empty="No such runs.")
+    page.tell_more(len(found), total)
 
 
 def _as_json(run: "RunRecord", states: Mapping[str, str]) -> dict[str, Any]:

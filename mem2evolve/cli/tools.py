@@ -6,11 +6,13 @@ import click
 
 from . import _lives
 from ._common import NAMESPACE, open_memory, print_json, print_table, say, short, wait
+from ._lists import IN_USE, Page, filtering, paging
 from ._lives import print_history
 
 if TYPE_CHECKING:
     from ..memory.recall import Usage
     from ..memory.records import ToolRecord
+    from ..memory.store import Where
 
 
 @click.group()
@@ -26,21 +28,22 @@ for _command in (
 
 
 @tools.command("list")
-@click.option(
-    "--all", "everything", is_flag=True, help="Also built-in, superseded and retired ones."
-)
-@click.option("--namespace", help="Only those of this namespace.")
+@filtering("built-in, superseded and retired ones")
+@paging
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
-def list_tools(*, everything: bool, namespace: str | None, as_json: bool) -> None:
+def list_tools(*, where: "Where", everything: bool, page: Page, as_json: bool) -> None:
     """List tools, newest first."""
-    wait(_list(everything=everything, namespace=namespace, as_json=as_json))
+    usual = {} if everything else {"origin": "generated", "status": IN_USE}
+    wait(_list({**usual, **where}, page, as_json=as_json))
 
 
-async def _list(*, everything: bool, namespace: str | None, as_json: bool) -> None:
-    shown = {"origin": "generated", "status": ("active", "candidate", "quarantined")}
-    where = ({} if everything else shown) | ({"namespace": namespace} if namespace else {})
+async def _list(where: "Where", page: Page, *, as_json: bool) -> None:
     async with open_memory() as memory:
-        found = await memory.list("tool", where=where, limit=None)
+        found = page.cut(
+            await memory.list("tool", where=where, limit=page.reach),
+            lambda one: f"{one.card} {one.id}",
+        )
+        total = None if page.find else await memory.count("tool", where)
         usage: dict[str, Usage] = {}
         for space in {one.namespace for one in found}:
             usage |= await memory.usage("tool", namespace=space)
@@ -69,7 +72,8 @@ async def _list(*, everything: bool, namespace: str | None, as_json: bool) -> No
                 one.description,
             )
         )
-    print_table(rows, empty="No tools yet. A run makes those it lacks.")
+    print_table(rows, empty="No such tools. A run makes those it lacks.")
+    page.tell_more(len(rows), total)
 
 
 @tools.command()

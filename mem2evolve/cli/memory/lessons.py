@@ -1,26 +1,56 @@
 """The lessons: list, show."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from .._common import only_one, open_memory, print_json, print_table, say, short, wait
+from .._lists import SCREEN, Page, filtering, paging
+from .._text import typed
+
+if TYPE_CHECKING:
+    from ...memory.recall import Usage
+    from ...memory.records import ExperienceRecord
+    from ...memory.store import Where
 
 
 @click.command("list")
 @click.option(
     "--scope", type=click.Choice(["agent", "tool"]), help="From tasks, or from making tools."
 )
-@click.option("--all", "everything", is_flag=True, help="Also superseded and quarantined ones.")
+@click.option("--outcome", type=click.Choice(["success", "failure"]), help="What taught them.")
+@click.option("--for", "task", metavar="TASK", help="Those that TASK would recall, closest first.")
+@filtering("superseded, quarantined and retired ones")
+@paging
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
-def list_lessons(scope: str | None, *, everything: bool, as_json: bool) -> None:
+def list_lessons(
+    scope: str | None,
+    outcome: str | None,
+    task: str | None,
+    *,
+    where: "Where",
+    everything: bool,
+    page: Page,
+    as_json: bool,
+) -> None:
     """List lessons, newest first."""
-    wait(_list(scope, everything=everything, as_json=as_json))
+    own = {"scope": scope, "outcome": outcome, "status": None if everything else "active"}
+    wanted = {**{key: value for key, value in own.items() if value}, **where}
+    if task is None:
+        wait(_list(wanted, page, as_json=as_json))
+        return
+    if everything or outcome:
+        raise click.UsageError("--for goes with --scope and --namespace only.")
+    wait(_recall(typed(task), wanted, page, as_json=as_json))
 
 
-async def _list(scope: str | None, *, everything: bool, as_json: bool) -> None:
-    where = ({} if everything else {"status": "active"}) | ({"scope": scope} if scope else {})
+async def _list(where: "Where", page: Page, *, as_json: bool) -> None:
     async with open_memory() as kept:
-        found = await kept.list("experience", where=where, limit=None)
-        usage = await kept.usage("experience")
+        found = page.cut(await kept.list("experience", where=where, limit=page.reach), _text)
+        total = None if page.find else await kept.count("experience", where)
+        usage: dict[str, Usage] = {}
+        for space in {one.namespace for one in found}:
+            usage |= await kept.usage("experience", namespace=space)
     if as_json:
         print_json([one.model_dump(mode="json") | {"id": one.id} for one in found])
         return
@@ -28,10 +58,42 @@ async def _list(scope: str | None, *, everything: bool, as_json: bool) -> None:
     for one in found:
         used = usage.get(one.id)
         record = f"helped {used.wins}/{used.uses}" if used else "not used"
-        rows.append(
-            (short(one.id), one.scope, one.outcome, record, f"{one.title}: {one.knowledge}")
+        rows.append((short(one.id), one.scope, one.outcome, record, _told(one)))
+    print_table(rows, empty="No such lessons. A run that is judged writes some.")
+    page.tell_more(len(rows), total)
+
+
+async def _recall(task: str, where: "Where", page: Page, *, as_json: bool) -> None:
+    """Show what a run would be told."""
+    space = str(where.get("namespace", "default"))
+    found: list[tuple[ExperienceRecord, float]] = []
+    async with open_memory() as kept:
+        for scope in ("agent", "tool"):
+            if where.get("scope", scope) == scope:
+                most = page.skip + (page.limit or SCREEN)
+                found += await kept.recall_lessons(task, scope=scope, k=most, namespace=space)
+    found = page.cut(found, lambda one: _text(one[0]))
+    if as_json:
+        print_json(
+            [
+                one.model_dump(mode="json") | {"id": one.id, "score": round(score, 3)}
+                for one, score in found
+            ]
         )
-    print_table(rows, empty="No lessons yet. A run that is judged writes some.")
+        return
+    rows = [
+        (short(one.id), one.scope, one.outcome, f"{score:.2f}", _told(one)) for one, score in found
+    ]
+    print_table(rows, empty="No lesson is close enough to be recalled.")
+
+
+def _told(one: "ExperienceRecord") -> str:
+    space = "" if one.namespace == "default" else f"@{one.namespace}/ "
+    return f"{space}{one.title}: {one.knowledge}"
+
+
+def _text(one: "ExperienceRecord") -> str:
+    return f"{one.id} {one.card} {one.description} {one.applies_when} {one.knowledge}"
 
 
 @click.command()
