@@ -7,8 +7,10 @@ import click
 from .._lazy import LazyGroup
 
 COMMANDS: Final = {
+    "stats": ("stats", "Count what it holds; say what made it and where it is."),
     "list": ("lessons", "List lessons, newest first."),
     "show": ("lessons", "Show a lesson: its text and the runs behind it."),
+    "verify": ("verify", "Read every record and say what is wrong with it."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
