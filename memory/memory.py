@@ -23,7 +23,8 @@ from .rows import COLLECTION, KeptKind, candidate, lesson
 from .server import ServerStore
 from .store import MemoryStore
 
-_JUDGED: Final = ("success", "failure")
+JUDGED: Final = ("success", "failure")
+"""Verdicts that count."""
 _SPARE: Final = 2
 """So many times more are fetched than shown: merit may lift what similarity put below."""
 
@@ -163,7 +164,7 @@ class Memory(Bank):
         await self._check()
         used, won = ("lessons", "helped") if kind == "experience" else ("assets", "won")
         wanted = None if ids is None else set(ids)
-        where: dict[str, Sequence[str]] = {"namespace": [namespace], "verdict": _JUDGED}
+        where: dict[str, Sequence[str]] = {"namespace": [namespace], "verdict": JUDGED}
         if wanted is not None:
             where[used] = sorted(wanted)
         uses = await self._store.facet("runs", used, where=where)

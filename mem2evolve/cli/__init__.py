@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "agents": "The expert agents it made: list, show.",
     "memory": "The lessons it wrote down, and the care of the whole memory.",
     "runs": "What it did: list, show, resume; say whether an answer was right.",
+    "why": "Where an answer, a tool, an expert or a lesson comes from.",
     "model": "The embedded model: pull, serve, status, stop.",
     "doctor": "Check what a run needs, and say what to do.",
 }

@@ -88,12 +88,18 @@ def only_one(found: list[T], what: str, wanted: str, names: list[str]) -> T:
             f"{wanted!r} fits {len(found)} {what}s: {', '.join(names[:5])}.",
             hint="Give more of the id.",
         )
-    raise NotFoundError(
-        f"There is no {what} {wanted!r}.", hint=f"See `mem2evolve {_LISTS[what]} list`."
-    )
+    lists = " or ".join(f"`mem2evolve {name} list`" for name in _LISTS[what])
+    raise NotFoundError(f"There is no {what} {wanted!r}.", hint=f"See {lists}.")
 
 
-_LISTS = {"tool": "tools", "agent": "agents", "lesson": "memory", "run": "runs"}
+_LISTS = {
+    "tool": ("tools",),
+    "agent": ("agents",),
+    "lesson": ("memory",),
+    "run": ("runs",),
+    "record": ("runs", "tools", "agents", "memory"),
+}
+"""The commands that list each kind."""
 
 
 def short(key: str) -> str:

@@ -11,6 +11,7 @@ COMMANDS: Final = {
     "list": ("lessons", "List lessons, newest first."),
     "show": ("lessons", "Show a lesson: its text and the runs behind it."),
     "verify": ("verify", "Read every record and say what is wrong with it."),
+    "why": (".why", "Where an answer, a tool, an expert or a lesson comes from."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
