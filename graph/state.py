@@ -61,6 +61,8 @@ class Decision(TypedDict):
     """Best first: id, name, version, score, status, uses, wins."""
     runner_up: str
     why: str
+    fit: NotRequired[str]
+    """Id of the pair of need and asset, when a model was asked whether it fits, and confirmed it."""
     record: dict[str, Any] | None
     """What was created, whole: in a frozen run (`evolve=False`) it is nowhere else."""
 

@@ -37,12 +37,18 @@ class Access:
     process ends, the job in flight tries again: whoever gets the lock owns the folder from then on
     and serves the others. The lock is the kernel's, so a stale owner cannot be met.
 
+    Args:
+        folder: The memory's folder.
+        alone: Why it must not be shared, as a clause about its owner; then another process is not waited for, and
+            none is served. Empty: it is shared.
+
     Attributes:
         users: How many stores of this process use it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, alone: str = "") -> None:
         self.folder = folder
+        self.alone = alone
         self.pid = os.getpid()
         self.users = 0
         self._end: Engine | Remote | None = None
@@ -115,7 +121,8 @@ class Access:
                 self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 return self._own(OwnerLock(self.folder))
             except BlockingIOError:
-                pass
+                if self.alone:
+                    raise busy(self.folder, "and cannot be shared for this") from None
             except OSError as exc:
                 raise translate(exc, self.folder, "open") from exc
             patience = deadline - time.monotonic()
@@ -129,14 +136,17 @@ class Access:
             time.sleep(PAUSE_SECONDS)
 
     def _own(self, lock: OwnerLock) -> Engine:
-        try:
-            self._service = Service(self.folder, self.submit)
-            facts = {"socket": str(self._service.path)}
-        except OSError as exc:
-            facts = {"alone": str(exc)}  # it can still work alone
+        facts = {"alone": self.alone} if self.alone else self._serve()
         with contextlib.suppress(OSError):
             lock.announce(**facts)
         return Engine(self.folder, lock)
+
+    def _serve(self) -> dict[str, str]:
+        try:
+            self._service = Service(self.folder, self.submit)
+        except OSError as exc:
+            return {"alone": str(exc)}  # it can still work alone
+        return {"socket": str(self._service.path)}
 
     def _connect(self, patience: float) -> Remote | None:
         path = owner_of(self.folder).get("socket")

@@ -8,6 +8,8 @@ from typing import Final, Literal, Self, overload
 from ..errors import NotFoundError
 from ..models.embeddings import Embedder
 from .manifest import Manifest
+from .migrations import migrate
+from .recall import Calibration
 from .records import (
     AgentRecord,
     ExperienceRecord,
@@ -271,6 +273,14 @@ class Bank:
         await self._check()  # some models tell their dimension only now
         return vectors
 
+    async def keep_calibration(self, calibration: Calibration) -> None:
+        """Keep what was measured for the embedding model in use; it holds until the model changes."""
+        [vector] = await self.embed(["calibration"])
+        await self._claim(len(vector))
+        stored = Manifest.from_json(await self._store.read_manifest() or {})
+        self._manifest = stored.with_calibration(calibration)
+        await self._store.write_manifest(self._manifest.to_json())
+
     async def _claim(self, dim: int) -> None:
         """Write the manifest of a memory that has none."""
         if self._manifest is None:
@@ -291,7 +301,7 @@ class Bank:
             if stored is not None:
                 manifest = Manifest.from_json(stored)
                 manifest.check(embedding=name, dim=dim)
-                self._manifest = manifest
+                self._manifest = await migrate(self._store, manifest)
 
 
 def _age(row: Record) -> tuple[str, str]:

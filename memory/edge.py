@@ -15,15 +15,19 @@ import asyncio
 import atexit
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import StoreError
+from ..errors import StoreError, StoreMismatch
 from .access import Access
+from .engine import generation_folder
+from .manifest import generation_of
 from .operations import Operations
-from .store import Collection, Hit, Record, Where
+from .owner import busy
+from .store import COLLECTIONS, Collection, Hit, Record, Where
 
 T = TypeVar("T")
 
@@ -41,18 +45,24 @@ class EdgeStore:
 
     Args:
         folder: Holds the shards, the manifest and the lock; made when missing.
+        alone: Why no other process may use it meanwhile, as a clause about its owner. Empty: it is shared.
 
     Raises:
         StoreBusy: (from any method, as the rest) If another process holds the folder and does not
             serve this one: it hangs, or runs as another user or version.
         StoreUnavailable: If one owner after the other died over one call.
         StoreDamaged: If the files cannot be read. They are left as they are.
-        StoreMismatch: If a vector's length is not that of the collection.
+        StoreMismatch: If a vector's length is not that of the collection, or the vectors were made anew
+            by another process since this store was opened.
         StoreError: If the folder cannot be written, the disk is full, or the process was forked.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, alone: str = "") -> None:
         self._folder = folder
+        self._alone = alone
+        self._end: Operations | None = None
+        """What was asked last, and found to be of this generation."""
+        self._generation: int | None = None
         self._access: Access | None = None
         self._opening = threading.Lock()
 
@@ -112,6 +122,14 @@ class EdgeStore:
         """Flush, and let the folder go if no other store of this process uses it. Idempotent."""
         await asyncio.to_thread(self._release)
 
+    def beside(self, generation: int) -> "EdgeStore":
+        """Return a store for the vectors of another generation, which no manifest names yet."""
+        return EdgeStore(generation_folder(self._folder, generation), alone=self._alone)
+
+    async def drop(self, generation: int) -> None:
+        """Remove a generation that is not in use; one that is not there is passed over."""
+        await asyncio.to_thread(_remove, self._folder, generation)
+
     async def _run(self, job: Callable[[Operations], T]) -> T:
         access = self._access
         if access is None:
@@ -121,27 +139,45 @@ class EdgeStore:
                 f"The memory in {self._folder} was opened before this process was forked.",
                 hint="Open the memory after the fork, or start processes with `spawn`.",
             )
-        return await asyncio.wrap_future(access.submit(job))
+        return await asyncio.wrap_future(access.submit(lambda memory: self._ask(memory, job)))
+
+    def _ask(self, memory: Operations, job: Callable[[Operations], T]) -> T:
+        """Run a job, unless the vectors are others than those that this store was opened on.
+
+        They can be others only after the owner has changed. Runs in the access's thread.
+        """
+        if memory is not self._end:
+            generation = generation_of(memory.read_manifest())
+            if self._generation not in (None, generation):
+                raise StoreMismatch(
+                    f"The vectors of the memory in {self._folder} were made anew meanwhile.",
+                    hint="Start this program again, with the embedding model that the memory has now.",
+                )
+            self._generation, self._end = generation, memory
+        return job(memory)
 
     def _open(self) -> Access:
         with self._opening:
             if self._access is None:
-                self._access = _attach(self._folder)
+                self._access = _attach(self._folder, self._alone)
             return self._access
 
     def _release(self) -> None:
         with self._opening:
             access, self._access = self._access, None
+            self._generation = self._end = None
             if access is not None:
                 _detach(access)
 
 
-def _attach(folder: Path) -> Access:
+def _attach(folder: Path, alone: str) -> Access:
     key = folder.resolve()
     with _REGISTRY:
         access = _OPEN.get(key)
+        if access is not None and (alone or access.alone):
+            raise busy(key, "and cannot be shared for this")
         if access is None:
-            access = _OPEN[key] = Access(key)
+            access = _OPEN[key] = Access(key, alone)
         access.users += 1
     try:
         access.submit(lambda _: None).result()
@@ -157,6 +193,22 @@ def _detach(access: Access) -> None:
         if access.users == 0 and access.pid == os.getpid():
             del _OPEN[access.folder]
             access.close()
+
+
+def _remove(folder: Path, generation: int) -> None:
+    where = generation_folder(folder, generation)
+    for name in [where] if generation else [folder / name for name in COLLECTIONS]:
+        if name.exists():
+            aside = name.with_name(
+                f"{name.name}.old"
+            )  # one half removed is never taken for a whole one
+            shutil.rmtree(aside, ignore_errors=True)
+            name.rename(aside)
+    for aside in [
+        *folder.glob("generation-*.old"),
+        *(folder / f"{name}.old" for name in COLLECTIONS),
+    ]:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @atexit.register

@@ -42,6 +42,7 @@ class Engine:
     def __init__(self, folder: Path, lock: OwnerLock) -> None:
         self.folder = folder
         self._shards: dict[Collection, EdgeShard] = {}
+        self._root: Path | None = None
         self._unflushed = 0
         self._oldest = 0.0
         self._broken: StoreDamaged | None = None
@@ -79,9 +80,7 @@ class Engine:
     def close(self) -> None:
         """Flush, close the shards, let the folder go."""
         try:
-            for shard in self._shards.values():
-                shard.flush()
-                shard.close()
+            self._put_away()
         except BaseException as exc:
             error = translate(exc, self.folder, "write")
             if error is exc:
@@ -186,17 +185,20 @@ class Engine:
         return manifests.read_file(self.folder)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Replace `manifest.json`."""
+        """Replace `manifest.json`; what comes next uses the set of vectors that it names."""
         self._check_room(MIN_FREE_BYTES)
         manifests.write_file(self.folder, manifest)
+        if self._root not in (None, root_of(self.folder, manifest)):
+            self._put_away()
 
     def _shard(self, collection: Collection) -> "EdgeShard | None":
         """Return the open shard, `None` if nothing was ever written to the collection."""
         from qdrant_edge import EdgeShard  # noqa: PLC0415 - heavy
 
-        if collection not in self._shards and (self.folder / collection).exists():
+        root = self._root = self._root or root_of(self.folder, self.read_manifest())
+        if collection not in self._shards and (root / collection).exists():
             self._check_room(MIN_FREE_TO_OPEN_BYTES)
-            shard = EdgeShard.load(str(self.folder / collection))
+            shard = EdgeShard.load(str(root / collection))
             self._shards[collection] = shard
             _index(shard, collection)
         return self._shards.get(collection)
@@ -205,7 +207,8 @@ class Engine:
         """Make the shard aside and move it in, so that one half made is never found."""
         from qdrant_edge import Distance, EdgeConfig, EdgeShard, EdgeVectorParams  # noqa: PLC0415 - heavy
 
-        aside = self.folder / f"{collection}.new"
+        root = root_of(self.folder, self.read_manifest())
+        aside = root / f"{collection}.new"
         shutil.rmtree(aside, ignore_errors=True)
         size = len(points[0].vector)
         config = EdgeConfig(
@@ -213,15 +216,23 @@ class Engine:
             wal_enabled=True,
             max_search_threads=SEARCH_THREADS,
         )
-        aside.mkdir()
+        aside.mkdir(parents=True)
         shard = EdgeShard.create(str(aside), config)
         _index(shard, collection)
         shard.flush()
         shard.close()
-        aside.rename(self.folder / collection)
+        aside.rename(root / collection)
         made = self._shard(collection)
         assert made is not None  # noqa: S101 - for the type checker: it was just moved there
         return made
+
+    def _put_away(self) -> None:
+        """Flush and close the shards; they open again when they are used."""
+        while self._shards:
+            _, shard = self._shards.popitem()
+            shard.flush()
+            shard.close()
+        self._root = None
 
     def _record(self, point: Any) -> Record:
         return Record(id=str(point.id), vector=list(point.vector), payload=self._payload(point))
@@ -240,6 +251,20 @@ class Engine:
         if self._unflushed == 0:
             self._oldest = time.monotonic()
         self._unflushed += records
+
+
+def root_of(folder: Path, manifest: Mapping[str, Any] | None) -> Path:
+    """Return where the shards are: in the memory's folder, or in the generation that its manifest names.
+
+    Raises:
+        StoreDamaged: If the manifest names none.
+    """
+    return generation_folder(folder, manifests.generation_of(manifest))
+
+
+def generation_folder(folder: Path, generation: int) -> Path:
+    """Return where the shards of a generation are."""
+    return folder / f"generation-{generation}" if generation else folder
 
 
 def _index(shard: "EdgeShard", collection: Collection) -> None:

@@ -9,6 +9,7 @@ from ..errors import StoreBusy, StoreDamaged, StoreError, StoreMismatch, StoreUn
 
 _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 _KEY_REFUSED: Final = frozenset({401, 403})
+_NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _SERVER_FAULT: Final = 500
 _HOME_HINT: Final = "set MEM2EVOLVE_HOME to another folder"
@@ -105,6 +106,11 @@ def translate_server(exc: Exception, server: str) -> Exception:
         )
     if isinstance(exc, UnexpectedResponse):
         status = exc.status_code or 0
+        if status == _NOT_FOUND and "exist" in text:
+            return StoreMismatch(
+                f"The memory at {server} was replaced since this program opened it: {text}",
+                hint="Start this program again, with the embedding model that the memory has now.",
+            )
         if status in _KEY_REFUSED:
             return StoreError(
                 f"The Qdrant server at {server} refuses the key (HTTP {status}).",

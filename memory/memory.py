@@ -72,8 +72,17 @@ class Memory(Bank):
 
     @property
     def calibration(self) -> Calibration:
-        """What similarities mean for the embedding model in use."""
-        return calibration_of(self._embedder.name)
+        """What similarities mean for the embedding model in use: as measured here, else as shipped.
+
+        What was measured here is known from the first call on.
+        """
+        kept = self._manifest.calibration if self._manifest else None
+        return kept or calibration_of(self._embedder.name)
+
+    async def calibrated(self) -> Calibration:
+        """Return `calibration`, also before any other call."""
+        await self._check()
+        return self.calibration
 
     async def remember(self, record: ExperienceRecord) -> tuple[str, bool]:
         """Write a lesson unless one says the same.
@@ -150,6 +159,23 @@ class Memory(Bank):
         ranked = rank_lessons([(hit.id, hit.score) for hit in close], usage)[:k]
         found = {hit.id: hit.payload for hit in close}
         return [(lesson(key, found[key]), score) for key, score in ranked]
+
+    async def confirmed(
+        self, pairs: Sequence[str], *, namespace: str = "default"
+    ) -> dict[str, str]:
+        """Return those of the pairs (see `records.fit_id`) that a run confirmed, each with such a run's id."""
+        await self._check()
+        if not pairs:
+            return {}
+        where: dict[str, Sequence[str]] = {"namespace": [namespace], "confirmed": pairs}
+        known = await self._store.facet("runs", "confirmed", where=where)
+        found: dict[str, str] = {}
+        for pair in (one for one in pairs if one in known):
+            page, _ = await self._store.scroll(
+                "runs", where={**where, "confirmed": [pair]}, limit=1
+            )
+            found |= {pair: run.id for run in page}
+        return found
 
     async def usage(
         self, kind: KeptKind, *, namespace: str = "default", ids: Iterable[str] | None = None

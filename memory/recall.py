@@ -1,6 +1,7 @@
 """Recall: what is asked for, what is found, and how it is ranked."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -16,6 +17,7 @@ In the labelled set it shows the right lesson to 16 of 16 wanted cards and to 11
 and some lesson to about one in five matters that none is about."""
 SAME: Final = 0.01
 """Similarities that differ by less are taken as equal, and track record decides."""
+_ARTICLES: Final = frozenset({"a", "an", "the"})
 Z: Final = 1.96
 """Normal quantile of a two-sided 95 % interval."""
 
@@ -29,15 +31,24 @@ class Calibration:
     low: float
     """Below it, nothing fits: create."""
     high: float
-    """From here on, it fits. Between `low` and `high` a model looks at the candidates."""
+    """From here on, it fits if it is worded alike. Everything else from `low` on a model looks at, if it can judge."""
     twin: float = 0.90
     """From here on, two cards say the same."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of order.
+
+        Raises:
+            ValueError: Unless low ≤ delta ≤ high.
+        """
+        if not self.low <= self.delta <= self.high:
+            raise ValueError(f"{self} is out of order")
 
 
 CALIBRATED: Final[Mapping[str, Calibration]] = {
     "minilm": Calibration(delta=0.50, low=0.35, high=0.80),
 }
-"""By the part of an embedder's name before `@`. Found with the labelled set in `tests/data`."""
+"""By the part of an embedder's name before `@`. Found with the set in `labelled/`; a memory may hold its own."""
 
 UNCALIBRATED: Final = Calibration(delta=0.50, low=0.20, high=0.90)
 """For a model that nobody has calibrated. The best δ of other models lie between .2 and .9, so
@@ -144,6 +155,15 @@ def each_once(ranked: Iterable[Candidate]) -> list[Candidate]:
     for candidate in ranked:
         first.setdefault(candidate.name, candidate)
     return list(first.values())
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two cards are worded alike: the same words in the same order, but for case, marks and articles."""
+    return _words(one) == _words(other)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.casefold()) if word not in _ARTICLES]
 
 
 def step(score: float) -> int:

@@ -223,6 +223,8 @@ class RunRecord(Base):
     """Those of `lessons` shown in a run that succeeded."""
     learned: tuple[str, ...] = ()
     """Ids of the lessons drawn from this run."""
+    confirmed: tuple[str, ...] = ()
+    """Needs and assets of which a model said in this run that they fit: the `fit_id` of each pair."""
     transient: str = ""
     """The passing trouble that stopped or bent it, if any: nothing is learned then."""
     tokens: dict[str, dict[str, int]] = Field(default_factory=dict)
@@ -235,6 +237,11 @@ class RunRecord(Base):
     def card(self) -> str:
         """What recall embeds."""
         return self.task[:2000]
+
+
+def fit_id(need_card: str, asset_id: str) -> str:
+    """Return the id of a pair: a wanted card, and one version of an asset."""
+    return stable_id("fits", need_card, asset_id)
 
 
 def card(name: str, sentence: str) -> str:

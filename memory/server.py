@@ -1,22 +1,18 @@
 """The store on a Qdrant server: many processes, many machines."""
 
-import asyncio
-import threading
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import StoreDamaged
-from .faults import translate_server
+from .clients import Clients
+from .manifest import generation_of
 from .payload import canonical, conditions, pack, require_uuid, unpack
-from .store import INDEXED, Collection, Hit, Record, Where
+from .store import COLLECTIONS, INDEXED, Collection, Hit, Record, Where
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.models import Filter
-
-T = TypeVar("T")
 
 PREFIX: Final = "mem2evolve_"
 """Of our collections' names: the server may hold others."""
@@ -25,7 +21,6 @@ MANIFEST: Final = "manifest"
 MANIFEST_ID: Final = str(uuid.UUID(int=0))
 BATCH: Final = 64
 """Records in one request, which Qdrant limits to 32 MB."""
-TIMEOUT_SECONDS: Final = 30
 ALL_VALUES: Final = 1_000_000
 """Limit of a facet query."""
 _CONFLICT: Final = 409
@@ -54,34 +49,32 @@ class ServerStore:
         location: str | None = None,
         prefix: str = PREFIX,
     ) -> None:
-        self._url, self._api_key, self._location, self._prefix = url, api_key, location, prefix
-        # A client's connections belong to the event loop that opened them.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncQdrantClient] = (
-            WeakKeyDictionary()
-        )
-        self._local: AsyncQdrantClient | None = None
-        self._connecting = threading.Lock()
-        self._known: set[str] = set()
-        """Collections that have been seen on the server."""
+        self._server = Clients(url=url, api_key=api_key, location=location)
+        self._prefix = prefix
+        self._generation: int | None = None
+        """Which set of vectors is in use; read with the first call."""
+        self._ready: set[str] = set()
+        """Full names of collections that have been seen, and have their indexes."""
 
     async def put(self, collection: Collection, records: Sequence[Record]) -> None:
         """Write records, `BATCH` at a time; see `MemoryStore`."""
         rows = {require_uuid(record.id): record for record in records}
         points = [(key, row.vector, pack(collection, row.payload)) for key, row in rows.items()]
-        if points:
-            await self._ensure(collection, len(points[0][1]), INDEXED[collection])
+        if not points:
+            return
+        name = await self._name(collection)
+        await self._ensure(name, len(points[0][1]), INDEXED[collection])
         for at in range(0, len(points), BATCH):
-            await self._upsert(collection, points[at : at + BATCH])
+            await self._upsert(name, points[at : at + BATCH])
 
     async def get(self, collection: Collection, ids: Sequence[str]) -> list[Record]:
         """Return records by id; see `MemoryStore`."""
         wanted = canonical(ids)
-        if not wanted or not await self._exists(collection):
+        name = await self._name(collection)
+        if not wanted or not await self._exists(name, INDEXED[collection]):
             return []
-        points = await self._call(
-            lambda client: client.retrieve(
-                self._prefix + collection, list(wanted), with_payload=True, with_vectors=True
-            )
+        points = await self._server.call(
+            lambda client: client.retrieve(name, list(wanted), with_payload=True, with_vectors=True)
         )
         found = {str(point.id): point for point in points}
         return [self._record(found[key]) for key in wanted if key in found]
@@ -96,23 +89,24 @@ class ServerStore:
     ) -> list[Hit]:
         """Return the closest records; see `MemoryStore`. Exact, not approximate."""
         wanted = conditions(collection, where)
-        if limit < 1 or not await self._exists(collection):
+        name = await self._name(collection)
+        if limit < 1 or not await self._exists(name, INDEXED[collection]):
             return []
 
         async def query(client: "AsyncQdrantClient") -> Any:
             from qdrant_client.models import SearchParams  # noqa: PLC0415 - heavy; loaded by now
 
             return await client.query_points(
-                self._prefix + collection,
+                name,
                 query=list(vector),
                 query_filter=_filter(wanted),
                 # In process it is exact anyhow, and being told so gives a warning.
-                search_params=None if self._location else SearchParams(exact=True),
+                search_params=None if self._server.in_process else SearchParams(exact=True),
                 limit=limit,
                 with_payload=True,
             )
 
-        found = await self._call(query)
+        found = await self._server.call(query)
         return [
             Hit(id=str(point.id), score=point.score, payload=self._payload(point))
             for point in found.points
@@ -128,11 +122,12 @@ class ServerStore:
     ) -> tuple[list[Record], str | None]:
         """Page through records in the order of their ids; see `MemoryStore`."""
         wanted = conditions(collection, where)
-        if not await self._exists(collection):
+        name = await self._name(collection)
+        if not await self._exists(name, INDEXED[collection]):
             return [], None
-        points, following = await self._call(
+        points, following = await self._server.call(
             lambda client: client.scroll(
-                self._prefix + collection,
+                name,
                 scroll_filter=_filter(wanted),
                 limit=limit,
                 offset=after,
@@ -144,18 +139,17 @@ class ServerStore:
 
     async def delete(self, collection: Collection, ids: Sequence[str]) -> None:
         """Remove records; see `MemoryStore`."""
-        if (unwanted := canonical(ids)) and await self._exists(collection):
-            await self._call(
-                lambda client: client.delete(self._prefix + collection, list(unwanted), wait=True)
-            )
+        name = await self._name(collection)
+        if (unwanted := canonical(ids)) and await self._exists(name, INDEXED[collection]):
+            await self._server.call(lambda client: client.delete(name, list(unwanted), wait=True))
 
     async def count(self, collection: Collection, *, where: Where | None = None) -> int:
         """Count records; see `MemoryStore`."""
         wanted = conditions(collection, where)
-        if not await self._exists(collection):
+        name = await self._name(collection)
+        if not await self._exists(name, INDEXED[collection]):
             return 0
-        name = self._prefix + collection
-        result = await self._call(
+        result = await self._server.call(
             lambda client: client.count(name, count_filter=_filter(wanted), exact=True)
         )
         return result.count
@@ -166,11 +160,12 @@ class ServerStore:
         """Count records by value; see `MemoryStore`."""
         conditions(collection, {field: ""})
         wanted = conditions(collection, where)
-        if not await self._exists(collection):
+        name = await self._name(collection)
+        if not await self._exists(name, INDEXED[collection]):
             return {}
-        result = await self._call(
+        result = await self._server.call(
             lambda client: client.facet(
-                self._prefix + collection,
+                name,
                 key=field,
                 facet_filter=_filter(wanted),
                 limit=ALL_VALUES,
@@ -181,25 +176,44 @@ class ServerStore:
 
     async def read_manifest(self) -> Mapping[str, Any] | None:
         """Read the manifest's point; see `MemoryStore`."""
-        if not await self._exists(MANIFEST):
+        name = self._prefix + MANIFEST
+        if not await self._exists(name, ()):
             return None
-        points = await self._call(
-            lambda client: client.retrieve(self._prefix + MANIFEST, [MANIFEST_ID])
-        )
+        points = await self._server.call(lambda client: client.retrieve(name, [MANIFEST_ID]))
         return points[0].payload if points else None
 
     async def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest's point; see `MemoryStore`."""
-        await self._ensure(MANIFEST, 1, ())
-        await self._upsert(MANIFEST, [(MANIFEST_ID, [1.0], dict(manifest))])
+        """Write the manifest's point; what comes next uses the set of vectors that it names."""
+        name = self._prefix + MANIFEST
+        await self._ensure(name, 1, ())
+        await self._upsert(name, [(MANIFEST_ID, [1.0], dict(manifest))])
+        self._generation = generation_of(manifest)
 
     async def close(self) -> None:
         """Close this event loop's connections; those of loops that have ended died with them."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        self._clients.clear()
-        self._known.clear()
-        if client is not None and client is not self._local:
-            await client.close()
+        self._ready.clear()
+        self._generation = None
+        await self._server.close()
+
+    def beside(self, generation: int) -> "ServerStore":
+        """Return a store for the vectors of another generation, which no manifest names yet."""
+        other = ServerStore(prefix=self._prefix + _mark(generation))
+        other._server = self._server  # noqa: SLF001 - another of our own kind
+        return other
+
+    async def drop(self, generation: int) -> None:
+        """Remove a generation that is not in use; one that is not there is passed over."""
+        kinds = (*COLLECTIONS, MANIFEST) if generation else COLLECTIONS
+        for name in (self._prefix + _mark(generation) + kind for kind in kinds):
+            self._ready.discard(name)
+            if await self._server.has(name):
+                await self._server.remove(name)
+
+    async def _name(self, collection: Collection) -> str:
+        """Return the name on the server: that of the generation which the manifest names."""
+        if self._generation is None:
+            self._generation = generation_of(await self.read_manifest())
+        return self._prefix + _mark(self._generation) + collection
 
     async def _upsert(
         self, name: str, points: Sequence[tuple[str, Sequence[float], dict[str, Any]]]
@@ -208,73 +222,50 @@ class ServerStore:
             from qdrant_client.models import PointStruct  # noqa: PLC0415 - heavy; loaded by now
 
             rows = [PointStruct(id=key, vector=list(v), payload=load) for key, v, load in points]
-            await client.upsert(self._prefix + name, rows, wait=True)
+            await client.upsert(name, rows, wait=True)
 
-        await self._call(upsert)
+        await self._server.call(upsert)
 
-    async def _exists(self, name: str) -> bool:
-        if name not in self._known:
-            if not await self._call(lambda client: client.collection_exists(self._prefix + name)):
+    async def _exists(self, name: str, indexed: Sequence[str]) -> bool:
+        """Whether the collection is there; an index that it lacks is made."""
+        if name not in self._ready:
+            if not await self._server.has(name):
                 return False
-            self._known.add(name)
+            await self._index(name, indexed)
         return True
 
     async def _ensure(self, name: str, size: int, indexed: Sequence[str]) -> None:
         """Make the collection and its indexes where missing. Two processes may do so at once."""
-        if name in self._known:
+        if await self._exists(name, indexed):
             return
 
         async def make(client: "AsyncQdrantClient") -> None:
             from qdrant_client import models  # noqa: PLC0415 - heavy; loaded by now
             from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: PLC0415 - as above
 
-            full = self._prefix + name
-            if not await client.collection_exists(full):
-                vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
-                try:
-                    await client.create_collection(full, vectors_config=vectors)
-                except UnexpectedResponse as exc:
-                    if exc.status_code != _CONFLICT:
-                        raise
-            if self._location is None:  # in process, they have no effect and give a warning
-                for field in indexed:
-                    await client.create_payload_index(
-                        full, field, models.PayloadSchemaType.KEYWORD, wait=True
-                    )
+            vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
+            try:
+                await client.create_collection(name, vectors_config=vectors)
+            except UnexpectedResponse as exc:
+                if exc.status_code != _CONFLICT:
+                    raise
 
-        await self._call(make)
-        self._known.add(name)
+        await self._server.call(make)
+        await self._index(name, indexed)
 
-    async def _call(self, ask: "Callable[[AsyncQdrantClient], Awaitable[T]]") -> T:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = await asyncio.to_thread(self._connect, loop)
-        try:
-            return await ask(client)
-        except Exception as exc:
-            error = translate_server(exc, self._url or str(self._location))
-            if error is exc:
-                raise
-            raise error from exc
+    async def _index(self, name: str, indexed: Sequence[str]) -> None:
+        async def make(client: "AsyncQdrantClient") -> None:
+            from qdrant_client import models  # noqa: PLC0415 - heavy; loaded by now
 
-    def _connect(self, loop: asyncio.AbstractEventLoop) -> "AsyncQdrantClient":
-        from qdrant_client import AsyncQdrantClient  # noqa: PLC0415 - heavy
-
-        with self._connecting:
-            client = self._clients.get(loop) or self._local
-            if client is None and self._location is not None:
-                client = self._local = AsyncQdrantClient(location=self._location)
-            elif client is None:
-                # The version check would be one more request, made by the constructor.
-                client = AsyncQdrantClient(
-                    url=self._url,
-                    api_key=self._api_key,
-                    timeout=TIMEOUT_SECONDS,
-                    check_compatibility=False,
+            present = (await client.get_collection(name)).payload_schema
+            for field in [field for field in indexed if field not in present]:
+                await client.create_payload_index(
+                    name, field, models.PayloadSchemaType.KEYWORD, wait=True
                 )
-            self._clients[loop] = client
-            return client
+
+        if indexed and not self._server.in_process:  # there, they have no effect and give a warning
+            await self._server.call(make)
+        self._ready.add(name)
 
     def _record(self, point: Any) -> Record:
         return Record(id=str(point.id), vector=list(point.vector), payload=self._payload(point))
@@ -284,9 +275,13 @@ class ServerStore:
             return unpack(point.payload)
         except ValueError as exc:
             raise StoreDamaged(
-                f"Record {point.id} on {self._url or self._location} cannot be read: {exc}.",
+                f"Record {point.id} on {self._server.name} cannot be read: {exc}.",
                 hint="Remove it, or restore the collection from a snapshot.",
             ) from exc
+
+
+def _mark(generation: int) -> str:
+    return f"g{generation}_" if generation else ""
 
 
 def _filter(wanted: Mapping[str, list[str]]) -> "Filter | None":

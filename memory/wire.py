@@ -17,7 +17,7 @@ from .. import errors
 from ..errors import Mem2EvolveError, StoreError
 from .store import Record
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """Raised when frames or operations change. The frames of the greeting never do."""
 MAX_FRAME_BYTES: Final = 512 * 2**20
 """A longer frame is refused before it is read."""

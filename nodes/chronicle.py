@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from ..graph.state import Spent, State
@@ -28,12 +29,25 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
         "assets": tuple(used),
         "won": tuple(key for key in used if key not in faulted) if judged else (),
         "helped": record.lessons if verdict == "success" else (),
+        "confirmed": _confirmed(record.decisions, faulted),
         "learned": tuple(item["id"] for item in state["learned"]),
         "transient": judgement["reason"] if judgement and judgement["transient"] else "",
     }
     record = record.model_copy(update=changed)
     await desk.memory.put(record)
     return record
+
+
+def _confirmed(decisions: Sequence[dict[str, Any]], faulted: set[str]) -> tuple[str, ...]:
+    """Return the pairs of need and asset that a model confirmed in this run.
+
+    That an asset fits a need is a statement about their cards. It stands also when the run failed elsewhere, when
+    nobody could judge it, and when the asset was not called after all; not when the asset was faulted. A frozen
+    run has no record, so what it confirmed is asked again.
+    """
+    return tuple(
+        one["fit"] for one in decisions if one.get("fit") and one["asset_id"] not in faulted
+    )
 
 
 def _first_record(desk: Desk, state: State) -> RunRecord:

@@ -188,9 +188,11 @@ def _add(needs: dict[str, Wanted], key: str, subtask: str, need: Wanted) -> None
 async def _merge(
     desk: Desk, subtasks: list[SubTask], needs: list[Wanted]
 ) -> tuple[list[SubTask], list[Wanted]]:
-    """Make near-identical needs one, so that one tool is not made twice."""
-    if len(needs) < 2:  # noqa: PLR2004 - nothing to compare
-        return subtasks, needs
+    """Make near-identical needs one, so that one tool is not made twice.
+
+    All needs are embedded in this one call, of which the embedder keeps the vectors: recall, which looks at each
+    need by itself, embeds none again.
+    """
     vectors = await desk.memory.embed([card(need["name"], need["description"]) for need in needs])
     kept: list[int] = []
     same: dict[str, str] = {}

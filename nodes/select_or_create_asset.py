@@ -7,29 +7,20 @@ from typing import Annotated, Any, NamedTuple
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, Field
 
 from ..graph.context import Context
 from ..graph.state import Decision, NeedState, Spent, Wanted, gather
 from ..memory.recall import Calibration, Candidate, Need, each_once
-from ..memory.records import card
-from ..prompts.load import load_prompt
 from .creation import trajectory_of
 from .creation.expert import create_expert, describe_expert
 from .creation.twins import REUSED
 from .creation.verify import choose_verified
 from .desk import Desk, Resources
+from .fitting import Choice, choose, thresholds
 from .toolbox.registry import keep_builtins
 
 ONE_OFF = "one-off"
 """A need that says this may be met by the built-in `python`, which would otherwise meet every need."""
-
-
-class FitReply(BaseModel):
-    """The shape `prompts/fit.yaml` asks for."""
-
-    why: str
-    fits: int = Field(ge=0)
 
 
 class Met(NamedTuple):
@@ -51,6 +42,8 @@ class Selection(NeedState, total=False):
     chosen: str
     """Id of the one to recruit; empty for none."""
     why: str
+    fit: str
+    """The pair of need and asset, if a model was asked and confirmed it."""
     strategy: str
     """Of an expert to be made."""
     lacking: str
@@ -86,7 +79,7 @@ def build_selection(
 ) -> "CompiledStateGraph[Any, Any, Any, Any]":
     """Return the sub-graph that meets one need: choose; for a new expert, describe it; then recruit or create."""
 
-    async def choose(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
+    async def find(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
         return await _find(Desk.of(runtime, resources, "select_or_create_asset"), state)
 
     async def describe(state: Selection, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -103,7 +96,7 @@ def build_selection(
         return await _meet(Desk.of(runtime, resources, "select_or_create_asset"), state, creation)
 
     graph = StateGraph(Selection, context_schema=Context)
-    graph.add_node("choose", choose)
+    graph.add_node("choose", find)
     graph.add_node("meet", meet)
     graph.add_edge(START, "choose")
     graph.add_node("describe", describe)
@@ -120,14 +113,20 @@ async def _find(desk: Desk, state: Selection) -> dict[str, Any]:
     wanted = Need(kind=need["kind"], name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
     found = each_once(one for one in found if _offered(one, need, desk.context))
-    limits = thresholds(desk)
-    chosen, why = await choose_verified(
-        desk, state["run_id"], found, lambda left: _choose(desk, need, left, limits)
-    )
+    limits = await thresholds(desk)
+    last = Choice(None, "")
+
+    async def choose_of(left: list[Candidate]) -> tuple[Candidate | None, str]:
+        nonlocal last
+        last = await choose(desk, need, left, limits)
+        return last.candidate, last.why
+
+    chosen, why = await choose_verified(desk, state["run_id"], found, choose_of)
     return {
         "found": [asdict(one) for one in found],
         "chosen": chosen.id if chosen else "",
         "why": why,
+        "fit": last.fit,
         "ledger": desk.ledger,
     }
 
@@ -139,21 +138,14 @@ async def _meet(
     why = state["why"]
     found = [Candidate(**one) for one in state["found"]]
     chosen = next((one for one in found if one.id == state["chosen"]), None)
-    met = Met()
+    met, limits = Met(), await thresholds(desk)
     if chosen is None:
-        met = await _create(desk, state, found, creation)
+        met = await _create(desk, state, found, limits, creation)
         why = f"{why}; {met.why}" if met.why else why
-    decision = _decision(state["need"], found, thresholds(desk), chosen, met, why)
+    decision = _decision(state["need"], found, limits, chosen, met, why)
     ledger = [*desk.ledger, *(line for item in met.creations for line in item.pop("ledger"))]
+    decision["fit"] = state.get("fit", "")
     return {"decision": decision, "creations": [*met.creations], "ledger": ledger}
-
-
-def thresholds(desk: Desk) -> Calibration:
-    """Return δ and its band: as calibrated for the embedding model, or around the run's own δ."""
-    known, own = desk.memory.calibration, desk.context.delta
-    if own is None:
-        return known
-    return Calibration(delta=own, low=min(known.low, own), high=max(known.high, own))
 
 
 def _offered(candidate: Candidate, need: Wanted, context: Context) -> bool:
@@ -162,49 +154,11 @@ def _offered(candidate: Candidate, need: Wanted, context: Context) -> bool:
     return candidate.name != "python" or ONE_OFF in need["description"].lower()
 
 
-async def _choose(
-    desk: Desk, need: Wanted, found: list[Candidate], limits: Calibration
-) -> tuple[Candidate | None, str]:
-    """Return the asset to recruit, or `None`, and why."""
-    if not found:
-        return None, "nothing of its kind is known"
-    best = found[0]
-    if not desk.context.fit_check:
-        fits = best.score >= limits.delta
-        return (best if fits else None), f"closest scores {best.score:.2f}, δ is {limits.delta:.2f}"
-    if best.score >= limits.high:
-        return best, f"scores {best.score:.2f}, beyond doubt from {limits.high:.2f}"
-    if best.score < limits.low:
-        return None, f"closest scores {best.score:.2f}, below {limits.low:.2f}"
-    return await _ask_fit(desk, need, [one for one in found if one.score >= limits.low], limits)
-
-
-async def _ask_fit(
-    desk: Desk, need: Wanted, found: list[Candidate], limits: Calibration
-) -> tuple[Candidate | None, str]:
-    """Let the model say which of the near matches does what is wanted.
-
-    A model that cannot judge is not asked: δ decides.
-    """
-    best = found[0]
-    if not (await desk.chat("planner")).profile.judges:
-        fits = best.score >= limits.delta
-        return (best if fits else None), f"scores {best.score:.2f}, δ is {limits.delta:.2f}"
-    lines = "\n".join(f"{n}. {candidate.card}" for n, candidate in enumerate(found, 1))
-    wanted = card(need["name"], need["description"])
-    if need["input"]:
-        wanted += f"\nInput: {need['input']}\nOutput: {need['output']}"
-    messages = load_prompt("fit").messages(need=wanted, candidates=lines)
-    reply = await desk.structured("planner", messages, FitReply)
-    if 1 <= reply.fits <= len(found):
-        return found[reply.fits - 1], reply.why
-    return None, reply.why
-
-
 async def _create(
     desk: Desk,
     state: Selection,
     found: list[Candidate],
+    limits: Calibration,
     creation: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> Met:
     """Make the asset if the run's settings allow it."""
@@ -223,7 +177,7 @@ async def _create(
         "need": need,
         "task": state["task"],
         "files": state["files"],
-        "near": [one.card for one in found if one.score >= thresholds(desk).low][:3],
+        "near": [one.card for one in found if one.score >= limits.low][:3],
     }
     end = await creation.ainvoke(start, context=desk.context)
     trajectory = trajectory_of(end)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.labelled_set import LABELLED
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import (
     CALIBRATED,
@@ -23,8 +24,6 @@ from mem2evolve.memory.recall import (
 )
 from mem2evolve.memory.records import AgentRecord, ExperienceRecord, ToolRecord
 from mem2evolve.models.embeddings import MiniLM
-
-LABELLED = Path(__file__).parents[1] / "data" / "recruit_test.jsonl"
 
 
 @given(uses=st.integers(1, 10_000), share=st.floats(0, 1), z=st.floats(0.1, 5))
@@ -84,7 +83,7 @@ def test_calibration_belongs_to_the_model() -> None:
 @pytest.fixture(scope="module")
 def labelled() -> list[dict[str, Any]]:
     """60 cards of three kinds, 60 queries that one of them answers, 30 that none does."""
-    return [json.loads(line) for line in LABELLED.read_text().splitlines()]
+    return [json.loads(line) for line in (LABELLED / "recruit.jsonl").read_text().splitlines()]
 
 
 async def test_recruiting_on_the_labelled_set(

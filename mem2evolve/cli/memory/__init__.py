@@ -12,6 +12,11 @@ COMMANDS: Final = {
     "show": ("lessons", "Show a lesson: its text and the runs behind it."),
     "verify": ("verify", "Read every record and say what is wrong with it."),
     "why": (".why", "Where an answer, a tool, an expert or a lesson comes from."),
+    "calibrate": (
+        "calibrate",
+        "Measure when an asset is recruited, for the embedding model in use.",
+    ),
+    "reembed": ("reembed", "Make all vectors anew, for another embedding model."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
