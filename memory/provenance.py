@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from .memory import JUDGED, Memory
 from .recall import Usage
-from .records import AgentRecord, ExperienceRecord, RunRecord, StatusChange, ToolRecord
+from .records import AgentRecord, Case, ExperienceRecord, RunRecord, StatusChange, ToolRecord
 from .rows import Asset
 
 Kind = Literal["run", "tool", "agent", "lesson", ""]
@@ -128,7 +128,10 @@ class Provenance:
 
     async def _making(self, trajectory: dict[str, Any], depth: int) -> list[Step]:
         """Tell how a tool was made: each draft's failure, and the lessons that were shown."""
-        told = Step("making", f"{trajectory['outcome']} after {trajectory['rounds']} rounds")
+        rounds = trajectory["rounds"]
+        told = Step(
+            "making", f"{trajectory['outcome']} after {rounds} round{'s' if rounds != 1 else ''}"
+        )
         for draft in trajectory["drafts"]:
             if draft["role"] == "tool":
                 said = "; ".join(draft["problems"][:2]) or "passed"
@@ -216,6 +219,7 @@ def _tests(tool: ToolRecord) -> list[Step]:
     told = Step(
         "tests", ", ".join(f"{n} by {origin}" for origin, n in origins.items()) or "no cases"
     )
+    told.because += [Step("case", _case(case)) for case in tool.cases[:SHOWN]]
     opinion = "agreed" if tool.second_opinion else "was not to be had"
     told.because.append(Step("second opinion", f"a different implementation {opinion}"))
     if tool.mutation_score is not None:
@@ -223,6 +227,13 @@ def _tests(tool: ToolRecord) -> list[Step]:
     if tool.permissions:
         told.because.append(Step("may", ", ".join(tool.permissions)))
     return [told]
+
+
+def _case(case: Case) -> str:
+    """Return a case as a call and what is expected of it."""
+    args = ", ".join(f"{name}={value!r}" for name, value in case.args.items())
+    expected = f"raises {case.raises}" if case.raises else f"gives {case.expected!r}"
+    return cut(f"({args}) {f'has the property {case.property}' if case.property else expected}")
 
 
 def _trajectory(

@@ -32,6 +32,8 @@ async def _stats(namespace: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    spaces = found.pop("namespaces")
+    found["namespaces"] = ", ".join(f"{space} {count:,}" for space, count in spaces.items()) or "-"
     for word, counted in found.items():
         say(f"{word.replace('_', ' '):{WIDTH}}{_in_words(counted)}")
 
