@@ -63,12 +63,8 @@ class Memory(Bank):
         Raises:
             ConfigError: If the embedding model's name is malformed.
         """
-        store: MemoryStore
-        if settings.qdrant_url:
-            store = ServerStore(url=settings.qdrant_url, api_key=settings.qdrant_api_key)
-        else:
-            store = EdgeStore(settings.state_dir / "memory")
-        return cls(store, embedder or open_embedder(settings.embedding), lesson_floor=lesson_floor)
+        made = embedder or open_embedder(settings.embedding)
+        return cls(open_store(settings), made, lesson_floor=lesson_floor)
 
     @property
     def calibration(self) -> Calibration:
@@ -200,3 +196,10 @@ class Memory(Bank):
             for key, n in uses.items()
             if wanted is None or key in wanted
         }
+
+
+def open_store(settings: Settings) -> MemoryStore:
+    """Return where the records of `settings` are kept: on the server they name, else in the home's folder."""
+    if settings.qdrant_url:
+        return ServerStore(url=settings.qdrant_url, api_key=settings.qdrant_api_key)
+    return EdgeStore(settings.state_dir / "memory")

@@ -141,7 +141,7 @@ async def working(
     """Open everything that a run needs, and close it. Answers go to standard output, and into `told`."""
     from ._story import Story  # noqa: PLC0415 - `--help` stays quick
 
-    resources = _open(settings, yes=yes)
+    resources = open_with_progress(settings, yes=yes)
     story = Story(quiet=quiet)
     written = True
 
@@ -205,7 +205,7 @@ def write_answer(answer: str) -> bool:
     return True
 
 
-def _open(settings: "Settings", *, yes: bool) -> "Resources":
+def open_with_progress(settings: "Settings", *, yes: bool) -> "Resources":
     """Open the resources; the embedded model asks for its download on this terminal."""
     from ..api import open_resources  # noqa: PLC0415
     from .model import ProgressPrinter, terminal_confirm  # noqa: PLC0415

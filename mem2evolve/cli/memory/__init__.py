@@ -17,6 +17,7 @@ COMMANDS: Final = {
         "Measure when an asset is recruited, for the embedding model in use.",
     ),
     "reembed": ("reembed", "Make all vectors anew, for another embedding model."),
+    "replay": ("replay", "Run tasks with an asset or a lesson and without; say what it gains."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
