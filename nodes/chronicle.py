@@ -39,6 +39,7 @@ async def record_run(desk: Desk, state: State) -> RunRecord:
 def _first_record(desk: Desk, state: State) -> RunRecord:
     shown = {lesson["id"] for lesson in state["lessons"]}
     shown |= {key for result in state["results"] for key in result["lessons"]}
+    shown |= {key for creation in state["creations"] for key in creation["lessons"]}
     return RunRecord(
         id=state["run_id"],
         task=state["task"],
