@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from .api import build_graph
 from .errors import InputError, Mem2EvolveError
 from .graph.context import Context
+from .graph.state import Input
 from .memory.edge import EdgeStore
 from .memory.memory import Memory, open_store
 from .memory.rows import COLLECTION, Kept, RecordKind
@@ -180,7 +181,7 @@ def kind_of(record: Kept) -> RecordKind:
 async def _run(
     resources: Resources, record: Kept, task: Task, number: int, arm: Arm, context: Context
 ) -> Trial:
-    given = {"task": task.task, "files": [*task.files]}
+    given = Input(task=task.task, files=[*task.files])
     end: Any = await build_graph(resources).ainvoke(given, context=context)
     spent = totals(end["ledger"]).get("forward", {})
     shown = {lesson["id"] for lesson in end["lessons"]}

@@ -1,113 +1,163 @@
-"""Whether what is stored is whole: records that can be read, under their own ids, with vectors that fit them."""
+"""What in a memory deserves a person's look, and what to do about it. Nothing is changed."""
 
-import math
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Literal, get_args
 
-from ..errors import StoreDamaged
-from .bank import Bank
-from .records import RunRecord, ToolRecord
-from .rows import COLLECTION, AnyRecord, RecordKind, parse
-from .store import Record
+from .hygiene import (
+    UNUSED_DAYS,
+    brought_in,
+    find_twins,
+    in_use,
+    kind_of,
+    losing_usage,
+    name_of,
+    why_loses,
+)
+from .memory import Memory
+from .records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord
+from .rows import Kept
+from .snapshot import Ledger, Snapshot, moment
 
-SAME_VECTOR: Final = 0.999
-"""Cosine similarity that a stored vector and its card's must have; rounding takes less."""
-UNIT: Final = 1e-3
-"""By how much a vector's length may differ from 1."""
-_BATCH: Final = 64
+Trouble = Literal["contradiction", "loser", "missing tool", "twins", "quarantined", "no evidence"]
+TROUBLES: Final[tuple[str, ...]] = get_args(Trouble)
+COMMAND: Final = "mem2evolve"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One thing that is not as it should be."""
+class Finding:
+    """One thing to look at."""
 
-    kind: RecordKind
-    id: str
-    name: str
-    """What a person knows it by; empty when it cannot be read."""
+    trouble: Trouble
+    namespace: str
+    records: tuple[Kept, ...]
+    """What it is about; of two lessons that contradict each other, the newer one first."""
     what: str
+    do: str
+    """A command to type, or two."""
 
 
-async def faults(memory: Bank, *, vectors: bool = False) -> AsyncIterator[Fault]:
-    """Yield what is wrong with the records, in the order of kinds and ids. Reads all, changes none.
-
-    Args:
-        memory: Any.
-        vectors: Embed every card again, and compare. Takes some 10 ms a record.
+async def examine(
+    memory: Memory, snapshot: Snapshot, *, now: datetime, unused_days: int = UNUSED_DAYS
+) -> list[Finding]:
+    """Return what was found, worst first.
 
     Raises:
-        StoreError: If the memory cannot be opened at all.
+        StoreError: If the vectors cannot be read.
     """
-    ids = {kind: {row.id async for row in memory.rows(kind)} for kind in COLLECTION}
-    for kind in COLLECTION:
-        batch: list[tuple[Record, AnyRecord]] = []
-        async for row in memory.rows(kind):
-            try:
-                record = parse(kind, row.id, row.payload)
-            except StoreDamaged as exc:
-                yield Fault(kind=kind, id=row.id, name="", what=str(exc))
+    ledger = Ledger(snapshot)
+    used = [one for one in snapshot.kept if in_use(one)]
+    oldest = now - timedelta(days=unused_days)
+    return [
+        *_contradictions(snapshot, ledger),
+        *_losers(used, ledger),
+        *_missing_tools(snapshot),
+        *[_twins(*pair) for pair in await find_twins(memory, used, ledger)],
+        *_quarantined(snapshot, oldest, unused_days),
+        *_unproved(snapshot, ledger),
+    ]
+
+
+def _contradictions(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
+    active = {one.id: one for one in snapshot.lessons if one.status == "active"}
+    told: set[frozenset[str]] = set()
+    for one in active.values():
+        for other in (active[key] for key in one.contradicts if key in active):
+            pair = frozenset((one.id, other.id))
+            if (one.namespace, one.scope) != (other.namespace, other.scope) or pair in told:
                 continue
-            for what in _wrong(row, record, ids):
-                yield Fault(kind=kind, id=row.id, name=name_of(record), what=what)
-            batch.append((row, record))
-            if vectors and len(batch) == _BATCH:
-                async for fault in _strangers(memory, kind, batch):
-                    yield fault
-                batch.clear()
-        if vectors:
-            async for fault in _strangers(memory, kind, batch):
-                yield fault
+            told.add(pair)
+            what = f"{_said(one, ledger)} contradicts {_said(other, ledger)}"
+            yield _found("contradiction", what, _settle(one, other), one, other)
 
 
-def name_of(record: AnyRecord) -> str:
-    """Return what a person knows a record by."""
-    if isinstance(record, RunRecord):
-        return " ".join(record.task.split())[:60]
-    name = record.card.partition(": ")[0]
-    return f"{name} v{record.version}" if isinstance(record, ToolRecord) else name
+def _settle(one: ExperienceRecord, other: ExperienceRecord) -> str:
+    return (
+        f"{COMMAND} memory edit {_short(one)} --knowledge … --because …, "
+        f"or {COMMAND} memory delete {_short(one)} or {_short(other)}"
+    )
 
 
-def _wrong(row: Record, record: AnyRecord, ids: dict[RecordKind, set[str]]) -> list[str]:
-    found = []
-    if record.id != row.id:
-        found.append("its content was changed: it does not give its id")
-    length = math.sqrt(math.fsum(x * x for x in row.vector))
-    if not abs(length - 1) <= UNIT:
-        found.append(f"its vector has length {length:.3g}, not 1")
-    for field, lost in _dangling(record, ids):
-        found.append(f"{field} names {', '.join(lost)}, which is not there")
-    return found
+def _said(lesson: ExperienceRecord, ledger: Ledger) -> str:
+    usage = ledger.usage(lesson)
+    fared = f"helped in {usage.wins} of {usage.uses}" if usage.uses else "not used"
+    return f"{lesson.title!r} ({_short(lesson)}, {fared}: {lesson.knowledge})"
 
 
-def _dangling(record: AnyRecord, ids: dict[RecordKind, set[str]]) -> list[tuple[str, list[str]]]:
-    """Return the fields that refer to records which do not exist."""
-    lessons, assets = ids["experience"], ids["tool"] | ids["agent"]
-    refers: dict[str, tuple[tuple[str, ...], set[str]]] = {}
-    if isinstance(record, RunRecord):
-        refers = {
-            field: (getattr(record, field), lessons) for field in ("lessons", "helped", "learned")
-        }
-        refers |= {field: (getattr(record, field), assets) for field in ("assets", "won")}
-    else:
-        own = assets if hasattr(record, "version") else lessons
-        refers["supersedes"] = ((record.supersedes,) if record.supersedes else (), own)
-        refers["supports"] = (getattr(record, "supports", ()), lessons)
-        refers["contradicts"] = (getattr(record, "contradicts", ()), lessons)
-    lost = {
-        field: [key[:8] for key in keys if key not in known]
-        for field, (keys, known) in refers.items()
-    }
-    return [(field, keys) for field, keys in lost.items() if keys]
+def _losers(used: list[Kept], ledger: Ledger) -> Iterator[Finding]:
+    for record in used:
+        if usage := losing_usage(record, ledger):
+            what = f"{_called(record)} {why_loses(usage)}"
+            yield _found("loser", what, _prune(record), record)
 
 
-async def _strangers(
-    memory: Bank, kind: RecordKind, batch: list[tuple[Record, AnyRecord]]
-) -> AsyncIterator[Fault]:
-    """Yield those whose vector is not that of their card: made by another model, or for another text."""
-    expected = await memory.embed([record.card for _, record in batch])
-    for (row, record), vector in zip(batch, expected, strict=True):
-        cosine = math.fsum(a * b for a, b in zip(row.vector, vector, strict=True))
-        if cosine < SAME_VECTOR:
-            what = f"its vector is not that of its card (cosine {cosine:.3f})"
-            yield Fault(kind=kind, id=row.id, name=name_of(record), what=what)
+def _twins(first: Kept, second: Kept, score: float) -> Finding:
+    what = f"{_called(second)} says the same as {_called(first)}: their cards are {score:.2f} close"
+    do = _prune(second)
+    if isinstance(second, ToolRecord):
+        do = f"{COMMAND} tools retire {_short(second)} --because …"
+    elif isinstance(second, AgentRecord):
+        do = f"{COMMAND} memory delete {_short(second)}"
+    return _found("twins", what, do, first, second)
+
+
+def _quarantined(snapshot: Snapshot, oldest: datetime, days: int) -> Iterator[Finding]:
+    for record in snapshot.kept:
+        since = brought_in(record, "quarantined") or moment(record.created_at)
+        if record.status != "quarantined" or since is None or since >= oldest:
+            continue
+        why = record.history[-1].reason if record.history else "no reason is known"
+        what = (
+            f"{_called(record)} is quarantined since {since.date()}, more than {days} days: {why}"
+        )
+        do = _prune(record)
+        if isinstance(record, ToolRecord):
+            do += f", or {COMMAND} tools activate {_short(record)} --because …"
+        yield _found("quarantined", what, do, record)
+
+
+def _unproved(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
+    for lesson in snapshot.lessons:
+        if lesson.status == "active" and not ledger.evidence(lesson):
+            what = f"{_called(lesson)} has no run that taught it"
+            do = f"{COMMAND} memory show {_short(lesson)}, then {COMMAND} memory delete {_short(lesson)}"
+            yield _found("no evidence", what, do, lesson)
+
+
+def _missing_tools(snapshot: Snapshot) -> Iterator[Finding]:
+    versions: dict[tuple[str, str], list[ToolRecord]] = {}
+    for tool in snapshot.tools:
+        versions.setdefault((tool.namespace, tool.name), []).append(tool)
+    for expert in snapshot.agents:
+        for name in expert.tools if in_use(expert) else ():
+            found = versions.get((expert.namespace, name), [])
+            if any(tool.status in RECRUITABLE for tool in found):
+                continue
+            newest = max(found, key=lambda tool: tool.version, default=None)
+            lacks = f"which is {newest.status}" if newest else "which does not exist"
+            do = f"{COMMAND} memory delete {_short(expert)}"
+            if newest is not None:
+                do = f"{COMMAND} tools activate {_short(newest)} --because …"
+            what = f"{_called(expert)} knows the tool {name}, {lacks}; it works without it"
+            yield _found("missing tool", what, do, expert)
+
+
+def _found(trouble: Trouble, what: str, do: str, *records: Kept) -> Finding:
+    return Finding(
+        trouble=trouble, namespace=records[0].namespace, records=records, what=what, do=do
+    )
+
+
+def _called(record: Kept) -> str:
+    kind = "lesson" if isinstance(record, ExperienceRecord) else kind_of(record)
+    return f"{kind} {name_of(record)!r} ({_short(record)})"
+
+
+def _short(record: Kept) -> str:
+    return record.id[:8]
+
+
+def _prune(record: Kept) -> str:
+    space = "" if record.namespace == "default" else f" --namespace {record.namespace}"
+    return f"{COMMAND} memory prune{space}"

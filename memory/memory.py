@@ -19,12 +19,18 @@ from .recall import (
     rank_lessons,
 )
 from .records import RECRUITABLE, ExperienceRecord
-from .rows import COLLECTION, KeptKind, candidate, lesson
+from .rows import COLLECTION, RECORD_TYPE, AnyRecord, KeptKind, candidate, lesson, payload_of
 from .server import ServerStore
-from .store import MemoryStore
+from .store import MemoryStore, Record, Where
 
 JUDGED: Final = ("success", "failure")
 """Verdicts that count."""
+_KNOWN: Final = ("active", "candidate", "quarantined")
+"""Lessons of these statuses stand for what says the same: one that did harm does not come back reworded."""
+NEAR: Final = 5
+"""Lessons about the same situation that a new one is compared with."""
+_BATCH: Final = 256
+"""Records read or written at once."""
 _SPARE: Final = 2
 """So many times more are fetched than shown: merit may lift what similarity put below."""
 
@@ -84,8 +90,8 @@ class Memory(Bank):
         """Write a lesson unless one says the same.
 
         The same is said by a lesson of the same namespace, scope and outcome whose card is at least
-        `calibration.twin` close. A quarantined one counts too: a lesson that did harm does not come back
-        reworded.
+        `calibration.twin` close, and which it does not contradict. A quarantined one counts too: a lesson
+        that did harm does not come back reworded.
 
         Returns:
             The id of the lesson to link as learned, and whether it is new.
@@ -95,11 +101,13 @@ class Memory(Bank):
             "namespace": record.namespace,
             "scope": record.scope,
             "outcome": record.outcome,
-            "status": ("active", "candidate", "quarantined"),
+            "status": _KNOWN,
         }
-        closest = await self._store.search("experiences", vector, where=where, limit=1)
-        if closest and closest[0].score >= self.calibration.twin:
-            return closest[0].id, False
+        limit = 1 + len(record.contradicts)
+        closest = await self._store.search("experiences", vector, where=where, limit=limit)
+        others = [hit for hit in closest if hit.id not in record.contradicts]
+        if others and others[0].score >= self.calibration.twin:
+            return others[0].id, False
         await self.put(record)
         return record.id, True
 
@@ -173,6 +181,35 @@ class Memory(Bank):
             found |= {pair: run.id for run in page}
         return found
 
+    async def near_lessons(
+        self, situation: str, *, scope: Literal["agent", "tool"], namespace: str, limit: int = NEAR
+    ) -> list[tuple[ExperienceRecord, float]]:
+        """Return the lessons about the same situation, at least δ close, closest first; quarantined ones too."""
+        [vector] = await self.embed([situation])
+        where = {"namespace": namespace, "scope": scope, "status": _KNOWN}
+        hits = await self._store.search("experiences", vector, where=where, limit=limit)
+        delta = self.calibration.delta
+        return [(lesson(hit.id, hit.payload), hit.score) for hit in hits if hit.score >= delta]
+
+    async def opponents(self, record: ExperienceRecord) -> list[ExperienceRecord]:
+        """Return the active lessons of its scope and namespace that give the opposite advice, newest first."""
+        where = {"namespace": record.namespace, "scope": record.scope, "status": "active"}
+        found = {
+            one.id: one
+            for one in await self.list("experience", {**where, "contradicts": record.id}, None)
+        }
+        for key in record.contradicts:
+            one = await self.get("experience", key)
+            if one is not None and all(getattr(one, name) == where[name] for name in where):
+                found.setdefault(key, one)
+        found.pop(record.id, None)
+        return sorted(found.values(), key=lambda one: (one.created_at, one.id), reverse=True)
+
+    async def closeness(self, query: str, records: Sequence[ExperienceRecord]) -> list[float]:
+        """Return the cosine similarity of each lesson to a query."""
+        asked, *cards = await self.embed([query, *(record.card for record in records)])
+        return [sum(a * b for a, b in zip(asked, one, strict=True)) for one in cards]
+
     async def usage(
         self, kind: KeptKind, *, namespace: str = "default", ids: Iterable[str] | None = None
     ) -> dict[str, Usage]:
@@ -196,6 +233,40 @@ class Memory(Bank):
             for key, n in uses.items()
             if wanted is None or key in wanted
         }
+
+    async def rewrite(self, records: Sequence[tuple[str, AnyRecord]]) -> None:
+        """Write records over what is kept, history and all; each takes the vector of the id beside it.
+
+        For care of the whole memory: everything else adds records or changes a status. What has no such id
+        any more is passed over.
+        """
+        await self._check()
+        for kind, collection in COLLECTION.items():
+            mine = [(key, one) for key, one in records if isinstance(one, RECORD_TYPE[kind])]
+            for at in range(0, len(mine), _BATCH):
+                batch = mine[at : at + _BATCH]
+                rows = await self._store.get(collection, [key for key, _ in batch])
+                vectors = {row.id: row.vector for row in rows}
+                fresh = [
+                    Record(id=one.id, vector=vectors[key], payload=payload_of(one))
+                    for key, one in batch
+                    if key in vectors
+                ]
+                if fresh:
+                    await self._store.put(collection, fresh)
+
+    async def vectors(self, kind: KeptKind, where: Where) -> dict[str, Sequence[float]]:
+        """Return the vectors of the cards that fit, by id."""
+        await self._check()
+        found: dict[str, Sequence[float]] = {}
+        after: str | None = None
+        while True:
+            page, after = await self._store.scroll(
+                COLLECTION[kind], where=where, limit=_BATCH, after=after
+            )
+            found |= {row.id: row.vector for row in page}
+            if after is None:
+                return found
 
 
 def open_store(settings: Settings) -> MemoryStore:

@@ -176,7 +176,11 @@ class ExperienceRecord(Base):
     namespace: str = "default"
     run_id: str
     supports: tuple[str, ...] = ()
+    """Ids of lessons that were shown to the run that taught this one, and that it adds to."""
+    contradicts: tuple[str, ...] = ()
+    """Ids of lessons that gave the opposite advice for the same situation when this one was written."""
     supersedes: str = ""
+    """Id of the lesson whose words a person changed into these."""
     created_at: str = Field(default_factory=now)
     status: Status = "active"
     history: tuple[StatusChange, ...] = ()

@@ -19,7 +19,7 @@ for.
 INDEXED: Final[Mapping[Collection, tuple[str, ...]]] = {
     "tools": ("namespace", "name", "status", "origin", "run_id"),
     "agents": ("namespace", "name", "status", "origin", "run_id"),
-    "experiences": ("namespace", "scope", "status", "outcome", "run_id"),
+    "experiences": ("namespace", "scope", "status", "outcome", "run_id", "contradicts"),
     "runs": (
         "namespace",
         "status",

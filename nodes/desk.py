@@ -1,7 +1,7 @@
 """What a node works with: the resources bound when the graph is built, and the settings of the run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -66,9 +66,21 @@ class Desk:
         resources: Resources,
         stage: str,
         direction: Direction = "forward",
+        namespace: str = "",
     ) -> "Desk":
-        """Return the desk of one node in one run."""
-        return cls(resources, Context.of(runtime.context), stage, direction)
+        """Return the desk of one node in one run.
+
+        Args:
+            runtime: Of the node.
+            resources: What the graph was built with.
+            stage: Name of the node in the ledger.
+            direction: Of the node.
+            namespace: Where the run's memory lives, if that is not said by its settings: those of a correction.
+        """
+        context = Context.of(runtime.context)
+        if namespace:
+            context = replace(context, namespace=namespace)
+        return cls(resources, context, stage, direction)
 
     @property
     def memory(self) -> Memory:
@@ -152,5 +164,8 @@ def bullet_lessons(lessons: Sequence[Mapping[str, Any]]) -> str:
     """Return lessons as a fenced block for a prompt, or an empty string."""
     if not lessons:
         return ""
-    lines = "\n".join(f"- {lesson['text']}" for lesson in lessons)
+    lines = "\n".join(
+        f"- {lesson['text']}" + (f"\n  ({lesson['note']})" if lesson.get("note") else "")
+        for lesson in lessons
+    )
     return f"Lessons from before (hints, not orders):\n{lines}"

@@ -23,13 +23,15 @@ from .chronicle import record_run
 from .creation.approve import UNANSWERED
 from .desk import Desk, Resources
 from .evaluate import work_of
+from .life.losers import set_aside_losers
+from .relate import SOURCE_CHARS, related
 
 MAX_TOOL_LESSONS: Final = 3
 """Creation trajectories of one run that are distilled."""
 WRITING: Final = Sampling(temperature=0.2, max_tokens=300)
 STORY_CHARS: Final = 1_500
-SOURCE_CHARS: Final = 300
-"""Of the task that taught a lesson, kept with it."""
+REJUDGED: Final = "a person judged the run anew"
+"""Why lessons of an earlier verdict are superseded."""
 
 Outcome = Literal["success", "failure"]
 
@@ -49,7 +51,7 @@ class Drawing(TypedDict, total=False):
     run: dict[str, Any]
     """The run's state."""
     drawn: list[dict[str, Any]]
-    """Lessons: scope, outcome, what taught it, and the words."""
+    """Lessons: scope, outcome, what taught it, the words, and what it supports and contradicts."""
     why: str
     """The trouble that cost the lessons; empty when there was none."""
     ledger: Annotated[list[Spent], gather]
@@ -59,9 +61,10 @@ def build_drawing(resources: Resources) -> "CompiledStateGraph[Any, Any, Any, An
     """Return the compiled sub-graph."""
 
     async def draw(state: Drawing, runtime: Runtime[Context]) -> dict[str, Any]:
-        desk = Desk.of(runtime, resources, "distill", "backward")
+        run = State(**state["run"])  # type: ignore[typeddict-item]
+        desk = Desk.of(runtime, resources, "distill", "backward", run["namespace"])
         try:
-            drawn, why = await _draw(desk, State(**state["run"])), ""  # type: ignore[typeddict-item]
+            drawn, why = await _draw(desk, run), ""
         except ModelError as exc:
             drawn, why = [], str(exc)
         return {"drawn": drawn, "why": why, "ledger": desk.ledger}
@@ -80,7 +83,7 @@ async def distill(
     resources: Resources,
     drawing: "CompiledStateGraph[Any, Any, Any, Any]",
 ) -> dict[str, Any]:
-    """Draw lessons, and complete the record of the run.
+    """Draw lessons, complete the record of the run, and set aside what loses by the runs so far.
 
     A later verdict on the same run supersedes what the earlier one taught. Trouble with the model here
     costs the lessons, not the run. All are drawn before one is stored.
@@ -88,7 +91,7 @@ async def distill(
     Raises:
         StoreError: If the memory cannot be written.
     """
-    desk = Desk.of(runtime, resources, "distill", "backward")
+    desk = Desk.of(runtime, resources, "distill", "backward", state["namespace"])
     judgement = state["judgement"]
     learned: list[dict[str, Any]] = []
     drawn: list[ExperienceRecord] = []
@@ -107,6 +110,8 @@ async def distill(
     desk.tell("learned", lessons=learned)
     ended = State(**{**state, "learned": learned, "ledger": [*state["ledger"], *ledger]})
     record = await record_run(desk, ended)
+    if losers := await set_aside_losers(desk, record):
+        desk.tell("set_aside", losers=losers)
     desk.tell("finished", run_id=record.id, tokens=record.tokens, seconds=record.seconds)
     return {"learned": learned, "ended": time.time(), "ledger": ledger}
 
@@ -124,13 +129,14 @@ async def _draw(desk: Desk, state: State) -> list[dict[str, Any]]:
             if creation["drafts"] and not creation["outcome"].startswith(UNANSWERED)
         ]
         drawn += [await _tool_lesson(desk, one) for one in drafted[:MAX_TOOL_LESSONS]]
-    return drawn
+    return [{**one, **await related(desk, state, one)} for one in drawn]
 
 
 def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
     """Return the lesson that this success only confirms: it was followed, it is about this, and nothing new was made.
 
-    It gets the run as further evidence; a reworded twin would only crowd the memory.
+    It gets the run as further evidence; a reworded twin would only crowd the memory. Of two lessons that
+    disagree none is confirmed: which of them was followed is not known.
     """
     judgement = state["judgement"]
     if (
@@ -143,7 +149,9 @@ def _confirmed(state: State, desk: Desk) -> dict[str, Any] | None:
         return None
     delta = desk.memory.calibration.delta
     close = [
-        one for one in state["lessons"] if one["score"] >= delta and one["outcome"] == "success"
+        one
+        for one in state["lessons"]
+        if one["score"] >= delta and one["outcome"] == "success" and not one.get("disputed")
     ]
     if not close:
         return None
@@ -215,7 +223,7 @@ async def _keep(desk: Desk, record: ExperienceRecord) -> dict[str, Any]:
     key, new = await desk.memory.remember(record)
     new = new or key == record.id  # else this very step wrote it, and was broken off
     kept = await desk.memory.get("experience", key)
-    if kept is not None and kept.status == "superseded":  # by an earlier verdict of a person
+    if kept is not None and kept.status == "superseded" and kept.history[-1].reason == REJUDGED:
         await desk.memory.set_status(
             "experience", key, "active", "drawn again", run_id=record.run_id
         )
@@ -226,12 +234,12 @@ async def _unlearn(desk: Desk, state: State, drawn: set[str]) -> None:
     """A person's verdict supersedes what the run's earlier verdict taught, but for what it teaches as well."""
     where = {"run_id": state["run_id"], "status": "active"}
     for lesson in await desk.memory.list("experience", where=where):
-        if lesson.id not in drawn:
+        if lesson.id not in drawn and not lesson.supersedes:  # else they are a person's words
             await desk.memory.set_status(
                 "experience",
                 lesson.id,
                 "superseded",
-                "a person judged the run anew",
+                REJUDGED,
                 run_id=state["run_id"],
             )
 

@@ -41,7 +41,7 @@ async def evolve_assets(
     Raises:
         StoreError: If the memory cannot be written.
     """
-    desk = Desk.of(runtime, resources, "evolve_assets", "backward")
+    desk = Desk.of(runtime, resources, "evolve_assets", "backward", state["namespace"])
     judgement = state["judgement"]
     kept: list[dict[str, Any]] = []
     if judgement is None:

@@ -12,11 +12,14 @@ from langgraph.runtime import Runtime
 from ..errors import InputError
 from ..graph.context import Context
 from ..graph.state import State
+from ..memory.recall import Usage
 from ..memory.records import ExperienceRecord
 from .desk import MAX_FILE_BYTES, Desk, Resources
 
 MAX_TASK_CHARS: Final = 200_000
 """About what the larger context windows hold; longer input belongs in a file."""
+MAX_OPPONENTS: Final = 2
+"""Lessons that are shown beside one because they give the opposite advice."""
 
 
 async def retrieve_experience(
@@ -133,7 +136,11 @@ def check_files(paths: list[str]) -> None:
 
 
 async def recall_lessons(desk: Desk, query: str, scope: Any, limit: int) -> list[dict[str, Any]]:
-    """Return lessons as JSON, best first; none when the run's settings say so."""
+    """Return lessons as JSON, best first; none when the run's settings say so.
+
+    A lesson that another one contradicts is followed by that one, also beyond the limit, with a note on how
+    each fared.
+    """
     wanted = (
         desk.context.arm.use_agent_experience
         if scope == "agent"
@@ -144,7 +151,37 @@ async def recall_lessons(desk: Desk, query: str, scope: Any, limit: int) -> list
     found = await desk.memory.recall_lessons(
         query, scope=scope, k=limit, namespace=desk.context.namespace
     )
-    return [_shown(record, score) for record, score in found]
+    shown: dict[str, dict[str, Any]] = {}
+    for record, score in found:
+        if record.id not in shown:
+            shown[record.id] = _shown(record, score)
+            shown |= await _opponents(desk, query, record, shown)
+    return list(shown.values())
+
+
+async def _opponents(
+    desk: Desk, query: str, record: ExperienceRecord, shown: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the lessons that give the opposite advice; marks those shown by now that take part."""
+    found = (await desk.memory.opponents(record))[:MAX_OPPONENTS]
+    if not found:
+        return {}
+    scores = await desk.memory.closeness(query, found)
+    ids = [record.id, *(one.id for one in found)]
+    usage = await desk.memory.usage("experience", namespace=record.namespace, ids=ids)
+    for key in shown.keys() & set(ids):
+        shown[key]["disputed"] = True
+    new: dict[str, dict[str, Any]] = {}
+    for one, score in zip(found, scores, strict=True):
+        if one.id not in shown:
+            fared = f"that one {_fared(usage.get(record.id))}, this one {_fared(usage.get(one.id))}"
+            note = f"This contradicts the lesson {len(new) + 1} above: {fared}"
+            new[one.id] = _shown(one, score) | {"disputed": True, "note": note}
+    return new
+
+
+def _fared(usage: Usage | None) -> str:
+    return f"helped in {usage.wins} of {usage.uses} judged runs" if usage else "has not been used"
 
 
 def _shown(record: ExperienceRecord, score: float) -> dict[str, Any]:

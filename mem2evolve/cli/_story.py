@@ -149,6 +149,10 @@ class Story:
             what = "new" if lesson["new"] else "confirmed"
             self._say("lesson", f"{what}, {lesson['scope']} experience: {lesson['title']}")
 
+    def _set_aside(self, event: dict[str, Any]) -> None:
+        for one in event["losers"]:
+            self._say("set aside", f"{one['kind']} {one['name']}: {one['reason']}")
+
     def _finished(self, event: dict[str, Any]) -> None:
         seconds = event["seconds"]
         for direction in ("forward", "backward"):

@@ -18,6 +18,10 @@ COMMANDS: Final = {
     ),
     "reembed": ("reembed", "Make all vectors anew, for another embedding model."),
     "replay": ("replay", "Run tasks with an asset or a lesson and without; say what it gains."),
+    "edit": ("edit", "Say a lesson in other words."),
+    "delete": ("delete", "Delete a run, an asset or a lesson, with what came of it."),
+    "prune": ("prune", "Set aside losers, twins and what is not used."),
+    "doctor": ("doctor", "Look for what a person should settle."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 

@@ -7,6 +7,7 @@ import click
 from .._common import only_one, open_memory, print_json, print_table, say, short, wait
 from .._lists import SCREEN, Page, filtering, paging
 from .._text import typed
+from ._links import print_changes, print_links
 
 if TYPE_CHECKING:
     from ...memory.recall import Usage
@@ -105,17 +106,19 @@ def show(lesson: str, *, as_json: bool) -> None:
 
 
 async def _show(wanted: str, *, as_json: bool) -> None:
+    from ...memory.links import links_of  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.snapshot import Ledger, take_snapshot  # noqa: PLC0415
+
     async with open_memory() as kept:
-        found = [
-            one for one in await kept.list("experience", limit=None) if one.id.startswith(wanted)
-        ]
-        lesson = only_one(found, "lesson", wanted, [short(one.id) for one in found])
-        evidence = [run for run in await kept.list("run", limit=None) if lesson.id in run.learned]
+        snapshot = await take_snapshot(kept)
+    found = [one for one in snapshot.lessons if one.id.startswith(wanted)]
+    lesson = only_one(found, "lesson", wanted, [short(one.id) for one in found])
+    evidence = Ledger(snapshot).evidence(lesson)
+    links = links_of(lesson, snapshot.lessons)
     if as_json:
-        print_json(
-            lesson.model_dump(mode="json")
-            | {"id": lesson.id, "evidence": [run.id for run in evidence]}
-        )
+        linked = {how: [one.id for one in ones] for how, ones in links.items()}
+        shown = {"id": lesson.id, "evidence": [run.id for run in evidence], "links": linked}
+        print_json(lesson.model_dump(mode="json") | shown)
         return
     say(f"{lesson.title}  {lesson.status}", bold=True)
     say(f"{lesson.description}\nid {lesson.id}  scope {lesson.scope}  from a {lesson.outcome}\n")
@@ -123,3 +126,5 @@ async def _show(wanted: str, *, as_json: bool) -> None:
     say("evidence", bold=True)
     for run in evidence:
         say(f"  {short(run.id)}  {run.verdict}  {' '.join(run.task.split())[:80]}")
+    print_links(links)
+    print_changes(lesson)

@@ -1,0 +1,278 @@
+"""Deleting a run, an asset or a lesson, with what came of it and every mention of it.
+
+`plan_deletion` says what goes, what is rewritten, and why; `carry_out` does it. What goes:
+
+- with a run, the assets that it made, and the lessons that it alone taught;
+- with a tool, the lessons from the making of it that nothing else taught;
+- with a lesson, nothing.
+
+What stays is rewritten so that it names nothing that is gone. The chain of versions is closed over the gap; a
+lesson that other runs taught too is told as theirs, and an expert forgets a tool of which no version is left: both have
+other ids then, and are renamed everywhere. In a run, what is gone is left out; another version was not used.
+
+Order of the writes: files, records under new names, mentions, lessons, assets, runs. A deletion that was broken off
+is finished by asking for it again, since what was asked for goes last.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .hygiene import kind_of, name_of
+from .memory import Memory
+from .projection import remove_projection
+from .records import RECRUITABLE, AgentRecord, ExperienceRecord, RunRecord, ToolRecord, card
+from .references import references_of, rename_in
+from .rows import AnyRecord, Asset, Kept, RecordKind
+from .snapshot import Ledger, Snapshot
+
+LEARNED_CHARS: Final = 300
+"""Of the card of a wanted tool, kept with the lesson from its making."""
+
+
+class Gone(NamedTuple):
+    """A record that is deleted."""
+
+    kind: RecordKind
+    id: str
+    name: str
+    why: str
+
+
+class Changed(NamedTuple):
+    """A record that is written anew, under another id if `record` has one."""
+
+    id: str
+    record: AnyRecord
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """A plan."""
+
+    gone: tuple[Gone, ...]
+    """In the order in which they go: lessons, tools, experts, runs."""
+    changed: tuple[Changed, ...]
+    """Renamed ones first."""
+    notes: tuple[str, ...]
+    """What a person should know: names of which no version is in use afterwards."""
+    tools: tuple[ToolRecord, ...] = ()
+    """Whose files go."""
+
+
+@dataclass
+class _Fate:
+    """What is known so far."""
+
+    why: dict[str, str] = field(default_factory=dict)
+    """Id of what goes → why."""
+    named: dict[str, str] = field(default_factory=dict)
+    """Id → the id in its place, empty for none."""
+    fresh: dict[str, Changed] = field(default_factory=dict)
+    """Id → the record under its new id."""
+
+
+def plan_deletion(
+    snapshot: Snapshot, *, runs: Iterable[str] = (), kept: Iterable[str] = ()
+) -> Deletion:
+    """Return what the deletion of runs, and of assets and lessons, entails.
+
+    Args:
+        snapshot: The whole memory.
+        runs: Ids of runs; one that has no record yet may have made assets too.
+        kept: Ids of assets and lessons.
+    """
+    ledger, fate = Ledger(snapshot), _Fate()
+    fate.why = dict.fromkeys((*runs, *kept), "asked for")
+    for asset in snapshot.assets:
+        if asset.run_id in fate.why and asset.origin == "generated":
+            fate.why.setdefault(asset.id, f"made by run {asset.run_id[:8]}")
+    for lesson in snapshot.lessons:
+        if lesson.id not in fate.why and (why := _why_lesson_goes(lesson, ledger, fate)):
+            fate.why[lesson.id] = why
+    fate.named = dict.fromkeys(fate.why, "")
+    _rename(snapshot, ledger, fate)
+    return Deletion(
+        gone=tuple(_gone(snapshot, fate)),
+        changed=tuple(_changed(snapshot, fate)),
+        notes=tuple(dict.fromkeys(_notes(snapshot, fate))),
+        tools=tuple(one for one in snapshot.tools if one.id in fate.why),
+    )
+
+
+def _why_lesson_goes(lesson: ExperienceRecord, ledger: Ledger, fate: _Fate) -> str:
+    """Say why a lesson goes with what goes already; empty if it stays."""
+    teachers = {run.id for run in ledger.evidence(lesson)} | {lesson.run_id}
+    if teachers <= fate.why.keys():
+        return f"only run {lesson.run_id[:8]} taught it"
+    if lesson.scope == "agent" or len(teachers) > 1:
+        return ""
+    made = [
+        tool
+        for tool in ledger.snapshot.tools
+        if tool.run_id == lesson.run_id and _from_making(lesson, tool)
+    ]
+    if made and all(tool.id in fate.why for tool in made):
+        return f"from the making of {name_of(made[0])}"
+    return ""
+
+
+def _from_making(lesson: ExperienceRecord, tool: ToolRecord) -> bool:
+    """Say whether a lesson is from the making of a tool: the wanted card was about the same, its name may differ."""
+    wanted = lesson.learned_from.partition(": ")[0]
+    same_space = lesson.namespace == tool.namespace
+    return same_space and lesson.learned_from == card(wanted, tool.description)[:LEARNED_CHARS]
+
+
+def _rename(snapshot: Snapshot, ledger: Ledger, fate: _Fate) -> None:
+    """Find the records that need another id."""
+    found = [
+        _of_another_run(lesson, ledger, fate)
+        for lesson in snapshot.lessons
+        if lesson.id not in fate.why and lesson.run_id in fate.why
+    ]
+    left = {(one.namespace, one.name) for one in snapshot.tools if one.id not in fate.why}
+    gone = {(one.namespace, one.name) for one in snapshot.tools if one.id in fate.why} - left
+    for expert in snapshot.agents:
+        lost = [name for name in expert.tools if (expert.namespace, name) in gone]
+        if lost and expert.id not in fate.why:
+            tools = tuple(name for name in expert.tools if name not in lost)
+            why = f"forgets {', '.join(lost)}: no version is left"
+            found.append(Changed(expert.id, expert.model_copy(update={"tools": tools}), why))
+    known = {one.id for one in snapshot.kept}
+    for change in found:
+        fate.named[change.id] = change.record.id
+        if change.record.id in known:  # as after a deletion that was broken off
+            fate.why[change.id] = f"is there as {change.record.id[:8]}"
+        else:
+            fate.fresh[change.id] = change
+
+
+def _of_another_run(lesson: ExperienceRecord, ledger: Ledger, fate: _Fate) -> Changed:
+    """Return the lesson as the first of the other runs that taught it would have told it."""
+    *_, other = [run.id for run in ledger.evidence(lesson) if run.id not in fate.why]
+    told = lesson.model_copy(update={"run_id": other})
+    return Changed(lesson.id, told, f"run {other[:8]} taught it too")
+
+
+def _changed(snapshot: Snapshot, fate: _Fate) -> Iterator[Changed]:
+    """Yield what is renamed, then what names something that goes or is renamed."""
+    before = {one.id: one.supersedes for one in snapshot.kept}
+    older = {key: _next_older(key, before, fate) for key in fate.why if key in before}
+    for change in fate.fresh.values():
+        yield change._replace(record=rename_in(change.record, fate.named, older))
+    for record in (*snapshot.kept, *snapshot.runs):
+        if record.id in fate.why or record.id in fate.fresh:
+            continue
+        if lost := references_of(record) & fate.named.keys():
+            why = f"names {len(lost)} that {'is' if len(lost) == 1 else 'are'} deleted or renamed"
+            yield Changed(record.id, rename_in(record, fate.named, older), why)
+
+
+def _next_older(key: str, before: Mapping[str, str], fate: _Fate) -> str:
+    """Return what a record had superseded, or what that had, if it goes too."""
+    seen: set[str] = set()
+    while key in fate.why and key not in seen and not fate.named[key]:
+        seen.add(key)
+        key = before.get(key, "")
+    return "" if key in seen else key
+
+
+def _gone(snapshot: Snapshot, fate: _Fate) -> Iterator[Gone]:
+    kept: tuple[Kept, ...] = (*snapshot.lessons, *snapshot.assets)
+    for record in kept:
+        if record.id in fate.why:
+            yield Gone(kind_of(record), record.id, name_of(record), fate.why[record.id])
+    for run in snapshot.runs:
+        if run.id in fate.why:
+            yield Gone("run", run.id, " ".join(run.task.split()), fate.why[run.id])
+
+
+def _notes(snapshot: Snapshot, fate: _Fate) -> Iterator[str]:
+    for gone in snapshot.assets:
+        if gone.id not in fate.why or gone.status not in RECRUITABLE:
+            continue
+        others = [
+            one for one in snapshot.assets if _same_name(one, gone) and one.id not in fate.why
+        ]
+        if not others or any(one.status in RECRUITABLE for one in others):
+            continue
+        newest = max(others, key=lambda one: one.version)
+        told = f"No version of {gone.name} is in use then; the newest left is v{newest.version} ({newest.status})."
+        if isinstance(gone, AgentRecord):
+            yield f"{told} The next task that wants it makes a new one."
+            continue
+        space = "" if gone.namespace == "default" else f" --namespace {gone.namespace}"
+        yield (
+            f"{told} `mem2evolve tools activate {gone.name}@v{newest.version}{space} --because …` brings it back; "
+            "until then the next task that wants it makes a new one."
+        )
+
+
+def _same_name(one: Asset, other: Asset) -> bool:
+    return type(one) is type(other) and (one.namespace, one.name) == (other.namespace, other.name)
+
+
+class Step(NamedTuple):
+    """One write: records to be written, or ids to be deleted."""
+
+    written: tuple[tuple[str, AnyRecord], ...] = ()
+    kind: RecordKind = "run"
+    deleted: tuple[str, ...] = ()
+
+
+def steps_of(plan: Deletion) -> list[Step]:
+    """Return the writes in their order. A renamed record's old one goes once nothing names it any more."""
+    renamed = [one for one in plan.changed if one.id != one.record.id]
+    mended = [one for one in plan.changed if one.id == one.record.id]
+    steps = [
+        Step(written=tuple((one.id, one.record) for one in part)) for part in (renamed, mended)
+    ]
+    for kind in ("experience", "tool", "agent", "run"):
+        olds = [one.id for one in renamed if _kind_of(one.record) == kind]
+        ids = [*olds, *(one.id for one in plan.gone if one.kind == kind)]
+        steps.append(Step(kind=kind, deleted=tuple(ids)))
+    return [step for step in steps if step.written or step.deleted]
+
+
+def _kind_of(record: AnyRecord) -> RecordKind:
+    return "run" if isinstance(record, RunRecord) else kind_of(record)
+
+
+async def carry_out(
+    memory: Memory,
+    plan: Deletion,
+    tools_dir: Path | None,
+    done: Callable[[Step], None] = lambda _: None,
+) -> list[ToolRecord]:
+    """Do what a plan says.
+
+    Args:
+        memory: The memory that it was made for.
+        plan: From `plan_deletion`.
+        tools_dir: Where the files of tools are; `None` to leave them.
+        done: Told after each write.
+
+    Returns:
+        The tools whose files were edited by hand, and are left.
+
+    Raises:
+        StoreError: If the memory cannot be written. The same deletion, asked for again, goes on.
+    """
+    left = [] if tools_dir is None else await asyncio.to_thread(_remove_files, plan, tools_dir)
+    for step in steps_of(plan):
+        if step.written:
+            await memory.rewrite(step.written)
+        if step.deleted:
+            await memory.delete(step.kind, *step.deleted)
+        done(step)
+    return left
+
+
+def _remove_files(plan: Deletion, tools_dir: Path) -> list[ToolRecord]:
+    """Remove the files of tools; return those whose files were edited by hand, and stay. Blocks."""
+    made = [tool for tool in plan.tools if tool.origin == "generated"]
+    return [tool for tool in made if not remove_projection(tools_dir, tool)]
