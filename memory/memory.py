@@ -1,12 +1,13 @@
 """The dual memory as nodes use it: records, and recall over them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final, Literal, Self
 
 from ..models.embeddings import Embedder, open_embedder
 from ..settings import Settings
 from .bank import Bank
 from .edge import EdgeStore
+from .manifest import Manifest
 from .recall import (
     CANDIDATES,
     LESSON_FLOOR,
@@ -19,13 +20,15 @@ from .recall import (
     rank_lessons,
 )
 from .records import RECRUITABLE, ExperienceRecord
-from .rows import COLLECTION, KeptKind, candidate, lesson
+from .rows import COLLECTION, AnyRecord, KeptKind, RecordKind, candidate, lesson, parse
 from .server import ServerStore
-from .store import MemoryStore
+from .store import MemoryStore, Where
 
 _JUDGED: Final = ("success", "failure")
 _SPARE: Final = 2
 """So many times more are fetched than shown: merit may lift what similarity put below."""
+_PAGE: Final = 64
+"""Records read at once when all are gone through."""
 
 
 class Memory(Bank):
@@ -73,6 +76,11 @@ class Memory(Bank):
     def calibration(self) -> Calibration:
         """What similarities mean for the embedding model in use."""
         return calibration_of(self._embedder.name)
+
+    @property
+    def embedding(self) -> str:
+        """Fingerprint of the embedding model in use."""
+        return self._embedder.name
 
     async def remember(self, record: ExperienceRecord) -> tuple[str, bool]:
         """Write a lesson unless one says the same.
@@ -155,6 +163,8 @@ class Memory(Bank):
     ) -> dict[str, Usage]:
         """Count uses and wins over the runs with a verdict; what was never used is absent.
 
+        Runs that came with a bundle do not count.
+
         Args:
             kind: Tools and agents are counted together, as `assets` of a run.
             namespace: Of the runs.
@@ -166,10 +176,48 @@ class Memory(Bank):
         where: dict[str, Sequence[str]] = {"namespace": [namespace], "verdict": _JUDGED}
         if wanted is not None:
             where[used] = sorted(wanted)
-        uses = await self._store.facet("runs", used, where=where)
-        wins = await self._store.facet("runs", won, where=where)
+        uses = await self._counted(used, where)
+        wins = await self._counted(won, where)
         return {
             key: Usage(n, min(n, wins.get(key, 0)))
             for key, n in uses.items()
-            if wanted is None or key in wanted
+            if n > 0 and (wanted is None or key in wanted)
         }
+
+    async def _counted(self, field: str, where: Where) -> dict[str, int]:
+        """Count runs by a field, less those that were imported: older runs do not say that they are own."""
+        found = await self._store.facet("runs", field, where=where)
+        imported = {"origin": "imported", **where}
+        if found and await self._store.count("runs", where=imported):
+            foreign = await self._store.facet("runs", field, where=imported)
+            found = {key: n - foreign.get(key, 0) for key, n in found.items()}
+        return found
+
+    async def manifest(self) -> Manifest | None:
+        """Return what the memory was made with; `None` if nothing was ever written."""
+        await self._check()
+        return self._manifest
+
+    async def pages(
+        self, kind: RecordKind, where: Where | None = None
+    ) -> AsyncIterator[list[AnyRecord]]:
+        """Yield the records that fit, page by page, in the order of their ids.
+
+        Raises:
+            ValueError: If `where` asks for a field that is not indexed.
+        """
+        await self._check()
+        after: str | None = None
+        while True:
+            rows, after = await self._store.scroll(
+                COLLECTION[kind], where=where, limit=_PAGE, after=after
+            )
+            yield [parse(kind, row.id, row.payload) for row in rows]
+            if after is None:
+                return
+
+    async def get_many(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, AnyRecord]:
+        """Return those records of `ids` that exist, by id."""
+        await self._check()
+        rows = await self._store.get(COLLECTION[kind], ids)
+        return {row.id: parse(kind, row.id, row.payload) for row in rows}

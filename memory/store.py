@@ -20,7 +20,7 @@ INDEXED: Final[Mapping[Collection, tuple[str, ...]]] = {
     "tools": ("namespace", "name", "status", "origin", "run_id"),
     "agents": ("namespace", "name", "status", "origin", "run_id"),
     "experiences": ("namespace", "scope", "status", "outcome", "run_id"),
-    "runs": ("namespace", "status", "verdict", "assets", "won", "lessons", "helped"),
+    "runs": ("namespace", "status", "verdict", "assets", "won", "lessons", "helped", "origin"),
 }
 """Payload fields with a keyword index, made when the collection is."""
 

@@ -9,6 +9,9 @@ from .._lazy import LazyGroup
 COMMANDS: Final = {
     "list": ("lessons", "List lessons, newest first."),
     "show": ("lessons", "Show a lesson: its text and the runs behind it."),
+    "export": ("export", "Write records into a bundle: one file to keep or to hand on."),
+    "import": ("import_", "Check a bundle, show what is new of it, and take that in."),
+    "migrate": ("migrate", "Copy the home's memory to a Qdrant server."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
