@@ -250,17 +250,6 @@ class Bank:
         await self._check()
         return await self._store.count(COLLECTION[kind], where=where)
 
-    async def tally(
-        self, kind: RecordKind, field: str, where: Where | None = None
-    ) -> dict[str, int]:
-        """Return how many records hold each value of an indexed field.
-
-        Raises:
-            ValueError: If a field is not indexed.
-        """
-        await self._check()
-        return await self._store.facet(COLLECTION[kind], field, where=where)
-
     async def delete(self, kind: RecordKind, *ids: str) -> None:
         """Remove records; ids that do not exist are passed over."""
         await self._check()

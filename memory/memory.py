@@ -5,7 +5,7 @@ from typing import Final, Literal, Self
 
 from ..models.embeddings import Embedder, open_embedder
 from ..settings import Settings
-from .bank import Bank
+from .archive import Archive
 from .edge import EdgeStore
 from .recall import (
     CANDIDATES,
@@ -19,9 +19,9 @@ from .recall import (
     rank_lessons,
 )
 from .records import RECRUITABLE, ExperienceRecord
-from .rows import COLLECTION, RECORD_TYPE, AnyRecord, KeptKind, candidate, lesson, payload_of
+from .rows import COLLECTION, KeptKind, candidate, lesson
 from .server import ServerStore
-from .store import MemoryStore, Record, Where
+from .store import MemoryStore
 
 JUDGED: Final = ("success", "failure")
 """Verdicts that count."""
@@ -29,13 +29,11 @@ _KNOWN: Final = ("active", "candidate", "quarantined")
 """Lessons of these statuses stand for what says the same: one that did harm does not come back reworded."""
 NEAR: Final = 5
 """Lessons about the same situation that a new one is compared with."""
-_BATCH: Final = 256
-"""Records read or written at once."""
 _SPARE: Final = 2
 """So many times more are fetched than shown: merit may lift what similarity put below."""
 
 
-class Memory(Bank):
+class Memory(Archive):
     """Assets, lessons and runs, with recall over them.
 
     Nothing is opened or loaded before the first call. May be used from several event loops, one
@@ -215,6 +213,8 @@ class Memory(Bank):
     ) -> dict[str, Usage]:
         """Count uses and wins over the runs with a verdict; what was never used is absent.
 
+        Runs that came with a bundle do not count.
+
         Args:
             kind: Tools and agents are counted together, as `assets` of a run.
             namespace: Of the runs.
@@ -223,7 +223,11 @@ class Memory(Bank):
         await self._check()
         used, won = ("lessons", "helped") if kind == "experience" else ("assets", "won")
         wanted = None if ids is None else set(ids)
-        where: dict[str, Sequence[str]] = {"namespace": [namespace], "verdict": JUDGED}
+        where: dict[str, Sequence[str]] = {
+            "namespace": [namespace],
+            "verdict": JUDGED,
+            "origin": ["own"],
+        }
         if wanted is not None:
             where[used] = sorted(wanted)
         uses = await self._store.facet("runs", used, where=where)
@@ -233,40 +237,6 @@ class Memory(Bank):
             for key, n in uses.items()
             if wanted is None or key in wanted
         }
-
-    async def rewrite(self, records: Sequence[tuple[str, AnyRecord]]) -> None:
-        """Write records over what is kept, history and all; each takes the vector of the id beside it.
-
-        For care of the whole memory: everything else adds records or changes a status. What has no such id
-        any more is passed over.
-        """
-        await self._check()
-        for kind, collection in COLLECTION.items():
-            mine = [(key, one) for key, one in records if isinstance(one, RECORD_TYPE[kind])]
-            for at in range(0, len(mine), _BATCH):
-                batch = mine[at : at + _BATCH]
-                rows = await self._store.get(collection, [key for key, _ in batch])
-                vectors = {row.id: row.vector for row in rows}
-                fresh = [
-                    Record(id=one.id, vector=vectors[key], payload=payload_of(one))
-                    for key, one in batch
-                    if key in vectors
-                ]
-                if fresh:
-                    await self._store.put(collection, fresh)
-
-    async def vectors(self, kind: KeptKind, where: Where) -> dict[str, Sequence[float]]:
-        """Return the vectors of the cards that fit, by id."""
-        await self._check()
-        found: dict[str, Sequence[float]] = {}
-        after: str | None = None
-        while True:
-            page, after = await self._store.scroll(
-                COLLECTION[kind], where=where, limit=_BATCH, after=after
-            )
-            found |= {row.id: row.vector for row in page}
-            if after is None:
-                return found
 
 
 def open_store(settings: Settings) -> MemoryStore:

@@ -4,7 +4,7 @@ Each step leads from one schema version to the next, may be repeated, and may be
 the manifest is raised after the step. Whoever opens an older memory first takes it along.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -41,25 +41,29 @@ async def migrate(store: MemoryStore, manifest: Manifest) -> Manifest:
     return manifest
 
 
-async def _write_again(store: MemoryStore, collection: Collection) -> None:
-    """Write each record as it is: the copies of its indexed fields are made anew (see `memory.payload`)."""
+async def _write_again(
+    store: MemoryStore, collection: Collection, defaults: Mapping[str, str]
+) -> None:
+    """Write each record with the fields it lacks; the copies of its indexed fields are made anew (see `memory.payload`)."""
     after: str | None = None
     while True:
         page, after = await store.scroll(collection, limit=PAGE, after=after)
-        await store.put(collection, page)
+        await store.put(
+            collection, [replace(row, payload={**defaults, **row.payload}) for row in page]
+        )
         if after is None:
             return
 
 
-async def _index_learned_and_confirmed(store: MemoryStore) -> None:
-    await _write_again(store, "runs")
+async def _find_runs_by_more(store: MemoryStore) -> None:
+    await _write_again(store, "runs", {"origin": "own"})
 
 
 MIGRATIONS: Final = (
     Migration(
         to=2,
-        name="runs can be found by what they taught and by the fits they confirmed",
-        apply=_index_learned_and_confirmed,
+        name="runs can be found by what they taught, the fits they confirmed and where they were made",
+        apply=_find_runs_by_more,
     ),
 )
 """In order, one for each version after the first."""

@@ -199,7 +199,7 @@ def edited_by_hand(tools_dir: Path, record: ToolRecord) -> bool:
         OSError: If a file is there and cannot be read.
     """
     folder = folder_of(tools_dir, record)
-    for name, text in _files(record).items():
+    for name, text in files_of(record).items():
         try:
             found = (folder / name).read_bytes()
         except FileNotFoundError:
@@ -222,8 +222,7 @@ def sync(tools_dir: Path, records: Iterable[ToolRecord]) -> Synced:
     _sweep(tools_dir)
     written, edited = [], []
     for record in records:
-        named = NAME.fullmatch(record.name) and NAME.fullmatch(record.namespace)
-        if record.origin != "generated" or not named:
+        if not has_folder(record):
             continue
         folder = folder_of(tools_dir, record)
         if not folder.exists():
@@ -233,7 +232,14 @@ def sync(tools_dir: Path, records: Iterable[ToolRecord]) -> Synced:
     return Synced(written=tuple(written), edited=tuple(edited))
 
 
-def _files(record: ToolRecord) -> dict[str, str]:
+def has_folder(record: ToolRecord) -> bool:
+    """Whether a tool has files: built-in, host and MCP tools have none, nor have names that no folder can have."""
+    named = NAME.fullmatch(record.name) and NAME.fullmatch(record.namespace)
+    return record.origin == "generated" and bool(named) and record.version > 0
+
+
+def files_of(record: ToolRecord) -> dict[str, str]:
+    """Return the files of a version, by their names."""
     described: dict[str, Any] = record.model_dump(mode="json", exclude=_NOT_DESCRIBED)
     described |= {"id": record.id, "digest": record.digest}
     return {
@@ -255,7 +261,7 @@ def _aside(tools_dir: Path, start: str) -> Path:
 
 
 def _fill(folder: Path, record: ToolRecord) -> None:
-    for name, text in _files(record).items():
+    for name, text in files_of(record).items():
         with (folder / name).open(
             "w", encoding="utf-8", errors="surrogatepass", newline=""
         ) as file:

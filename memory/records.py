@@ -235,6 +235,8 @@ class RunRecord(Base):
     """Per stage: calls, prompt and completion tokens."""
     seconds: dict[str, float] = Field(default_factory=dict)
     """`forward` and `backward` wall time."""
+    origin: Literal["own", "imported"] = "own"
+    """`imported`: it came with a bundle. Nobody here saw it, so it counts for no use and no win."""
     created_at: str = Field(default_factory=now)
 
     @property

@@ -30,6 +30,7 @@ INDEXED: Final[Mapping[Collection, tuple[str, ...]]] = {
         "helped",
         "learned",
         "confirmed",
+        "origin",
     ),
 }
 """Payload fields with a keyword index, made when the collection is."""

@@ -156,6 +156,8 @@ def _parsed(first: int, text: str) -> dict[str, Any]:
         at = _TOML_LINE.search(str(exc))
         line = first + (int(at[1]) - 1 if at else text.count("\n"))  # or at the end
         raise _MalformedError(line, f"The script header is not TOML: {exc}.") from exc
+    except RecursionError:
+        raise _MalformedError(first, "The script header is nested too deeply.") from None
 
 
 def _own_table(body: dict[str, Any], first: int) -> dict[str, Any]:

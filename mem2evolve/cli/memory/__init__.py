@@ -22,6 +22,9 @@ COMMANDS: Final = {
     "delete": ("delete", "Delete a run, an asset or a lesson, with what came of it."),
     "prune": ("prune", "Set aside losers, twins and what is not used."),
     "doctor": ("doctor", "Look for what a person should settle."),
+    "export": ("export", "Write records into a bundle: one file to keep or to hand on."),
+    "import": ("import_", "Check a bundle, show what is new of it, and take that in."),
+    "migrate": ("migrate", "Copy the home's memory to a Qdrant server."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
 
