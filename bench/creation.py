@@ -42,28 +42,50 @@ async def main() -> int:
     """Make every tool in every way; print a line for each, and one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--needs", type=int, default=8)
-    parser.add_argument("--keep", type=Path, help="Write a JSON line for each tool here.")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="A JSON line for each tool goes here; those that are there are not made again.",
+    )
     options = parser.parse_args()
     specs = [json.loads(line) for line in SPECS.read_text().splitlines()][::STRIDE][: options.needs]
     rows: list[dict[str, Any]] = []
+    known = kept(options.keep)
     with tempfile.TemporaryDirectory() as home:
         resources = open_resources(Settings(home=Path(home), model="embedded"), write_files=False)
         try:
             for agreement, experience in ARMS:
                 for spec in specs:
-                    row = await make(resources, spec, agreement=agreement, experience=experience)
+                    row = known.get((spec["id"], agreement, experience))
+                    if row is None:
+                        row = await make(
+                            resources, spec, agreement=agreement, experience=experience
+                        )
+                        keep(options.keep, row)
                     rows.append(row)
                     shown = {key: value for key, value in row.items() if key != "trajectory"}
                     print(json.dumps(shown), flush=True)
-                    if options.keep:
-                        with options.keep.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
                     if agreement and not experience:
                         await teach(resources, row["trajectory"], spec, specs)
         finally:
             await resources.close()
     print(json.dumps({name: summary(mine) for name, mine in by_arm(rows).items()}))
     return 0
+
+
+def kept(file: Path | None) -> dict[tuple[str, bool, bool], dict[str, Any]]:
+    """Return the rows of an earlier call that was broken off, by need and arm."""
+    if file is None or not file.exists():
+        return {}
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(row["need"], row["agreement"], row["experience"]): row for row in rows}
+
+
+def keep(file: Path | None, row: dict[str, Any]) -> None:
+    """Add a row to the file."""
+    if file is not None:
+        with file.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
 
 
 async def make(

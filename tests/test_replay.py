@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mem2evolve.errors import InputError
@@ -47,6 +47,7 @@ def test_one_task_and_none_give_no_interval() -> None:
     assert report([])["accuracy"]["gain"] is None
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=12))
 def test_the_interval_holds_the_mean_and_stays_inside(values: list[float]) -> None:
     """It is the same each time, and never wider than the values."""
