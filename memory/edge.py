@@ -199,10 +199,15 @@ def _remove(folder: Path, generation: int) -> None:
     where = generation_folder(folder, generation)
     for name in [where] if generation else [folder / name for name in COLLECTIONS]:
         if name.exists():
-            aside = name.with_name(f"{name.name}.old")  # one half removed is never taken for a whole one
+            aside = name.with_name(
+                f"{name.name}.old"
+            )  # one half removed is never taken for a whole one
             shutil.rmtree(aside, ignore_errors=True)
             name.rename(aside)
-    for aside in [*folder.glob("generation-*.old"), *(folder / f"{name}.old" for name in COLLECTIONS)]:
+    for aside in [
+        *folder.glob("generation-*.old"),
+        *(folder / f"{name}.old" for name in COLLECTIONS),
+    ]:
         shutil.rmtree(aside, ignore_errors=True)
 
 

@@ -146,4 +146,6 @@ def _check(labelled: LabelledSet) -> None:
         raise ValueError(f"{stray[0]}, which is no card of the set")
     answered = sum(bool(query.answer) for query in labelled.queries)
     if not known or not answered or answered == len(labelled.queries):
-        raise ValueError("it needs cards, queries that one of them answers, and queries that none does")
+        raise ValueError(
+            "it needs cards, queries that one of them answers, and queries that none does"
+        )

@@ -170,8 +170,11 @@ class Memory(Bank):
         known = await self._store.facet("runs", "confirmed", where=where)
         found: dict[str, str] = {}
         for pair in (one for one in pairs if one in known):
-            page, _ = await self._store.scroll("runs", where={**where, "confirmed": [pair]}, limit=1)
-            found |= {pair: run.id for run in page}
+            page, _ = await self._store.scroll(
+                "runs", where={**where, "confirmed": [pair]}, limit=1
+            )
+            if page:
+                found[pair] = page[0].id
         return found
 
     async def usage(

@@ -70,7 +70,9 @@ async def reembed(store: Generations, embedder: Embedder, tell: Tell) -> Reembed
     [probe] = await embedder.embed(["dimension"])
     new = _successor(old, embedder.name, len(probe))
     total = sum([await store.count(collection) for collection in COLLECTION.values()])
-    report = Reembedded(before=old.embedding, after=new.embedding, records=total, embedded=0, changed=True)
+    report = Reembedded(
+        before=old.embedding, after=new.embedding, records=total, embedded=0, changed=True
+    )
     if old.card_version == CARD_VERSION and old.same_model(embedder.name, len(probe)):
         await store.drop(new.generation)
         return replace(report, changed=False)

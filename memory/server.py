@@ -74,9 +74,7 @@ class ServerStore:
         if not wanted or not await self._exists(name, INDEXED[collection]):
             return []
         points = await self._server.call(
-            lambda client: client.retrieve(
-                name, list(wanted), with_payload=True, with_vectors=True
-            )
+            lambda client: client.retrieve(name, list(wanted), with_payload=True, with_vectors=True)
         )
         found = {str(point.id): point for point in points}
         return [self._record(found[key]) for key in wanted if key in found]
@@ -200,7 +198,7 @@ class ServerStore:
     def beside(self, generation: int) -> "ServerStore":
         """Return a store for the vectors of another generation, which no manifest names yet."""
         other = ServerStore(prefix=self._prefix + _mark(generation))
-        other._server = self._server  # noqa: SLF001 - another of our own kind
+        other._server = self._server
         return other
 
     async def drop(self, generation: int) -> None:

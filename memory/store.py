@@ -20,7 +20,17 @@ INDEXED: Final[Mapping[Collection, tuple[str, ...]]] = {
     "tools": ("namespace", "name", "status", "origin", "run_id"),
     "agents": ("namespace", "name", "status", "origin", "run_id"),
     "experiences": ("namespace", "scope", "status", "outcome", "run_id"),
-    "runs": ("namespace", "status", "verdict", "assets", "won", "lessons", "helped", "learned", "confirmed"),
+    "runs": (
+        "namespace",
+        "status",
+        "verdict",
+        "assets",
+        "won",
+        "lessons",
+        "helped",
+        "learned",
+        "confirmed",
+    ),
 }
 """Payload fields with a keyword index, made when the collection is."""
 

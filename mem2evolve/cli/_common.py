@@ -54,7 +54,8 @@ def ask_first(question: str, *, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
-            f"There is no terminal to ask on: {question}", hint="Give --yes to go on without asking."
+            f"There is no terminal to ask on: {question}",
+            hint="Give --yes to go on without asking.",
         )
     click.confirm(plain(question), abort=True, err=True)
 

@@ -9,7 +9,10 @@ from .._lazy import LazyGroup
 COMMANDS: Final = {
     "list": ("lessons", "List lessons, newest first."),
     "show": ("lessons", "Show a lesson: its text and the runs behind it."),
-    "calibrate": ("calibrate", "Measure when an asset is recruited, for the embedding model in use."),
+    "calibrate": (
+        "calibrate",
+        "Measure when an asset is recruited, for the embedding model in use.",
+    ),
     "reembed": ("reembed", "Make all vectors anew, for another embedding model."),
 }
 """Name → the module of this folder that holds it, and its line of help."""
