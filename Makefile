@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-memory bench-sandbox soak-sandbox attacks dev clean soak-memory
+.PHONY: help setup run test test-live test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-memory bench-recruit bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench-creation: $(READY) ## What the embedded model's tools are worth; takes an 
 
 bench-creation-gate: $(READY) ## Whether tests keep 96 wrong tools out and let 32 right ones in
 	@$(BIN)/python bench/creation_gate.py
+
+bench-recruit: $(READY) ## Whether the right asset is recruited, and near misses are not
+	@$(BIN)/python bench/recruit.py
 
 attacks: $(READY) ## Attack the sandbox: every kind, as root and as an ordinary user
 	@$(BIN)/python bench/attacks.py

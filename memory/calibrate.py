@@ -106,7 +106,7 @@ def tabulate(trials: Sequence[Trial], threshold: float) -> Row:
     return Row(
         threshold=threshold,
         accuracy=(right + created) / len(trials),
-        f1=2 * right / (right + wrong + answered),
+        f1=2 * right / max(1, right + wrong + answered),
         recruited_right=right,
         recruited_wrong=wrong,
         missed=missed,

@@ -7,7 +7,6 @@ a manifest: a file beside the shards, a point of its own on a server.
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -136,9 +135,9 @@ def _calibration(data: Any) -> Calibration:
     names = [field.name for field in fields(Calibration)]
     if not isinstance(data, Mapping) or not all(_is(int | float, data.get(name)) for name in names):
         raise _damaged("calibration", data)
+    if not all(0 <= data[name] <= 1 for name in names):
+        raise _damaged("calibration", data)
     try:
-        if not all(0 <= data[name] <= 1 for name in names):
-            raise ValueError(data)
         return Calibration(**{name: float(data[name]) for name in names})
     except ValueError as exc:
         raise _damaged("calibration", data) from exc
@@ -181,18 +180,18 @@ def write_file(folder: Path, manifest: Mapping[str, Any]) -> None:
     Raises:
         OSError: If it cannot be written.
     """
-    fd, aside = tempfile.mkstemp(dir=folder, prefix=f"{MANIFEST_FILE}.")
+    aside = folder / f"{MANIFEST_FILE}.new"  # one name: only the folder's owner writes here
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        with aside.open("w", encoding="utf-8") as file:
             json.dump(dict(manifest), file, indent=2, sort_keys=True)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(aside).replace(folder / MANIFEST_FILE)
+        aside.replace(folder / MANIFEST_FILE)
         _sync(folder)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(aside).unlink()
+            aside.unlink()
         raise
 
 

@@ -176,7 +176,8 @@ class Memory(Archive):
             page, _ = await self._store.scroll(
                 "runs", where={**where, "confirmed": [pair]}, limit=1
             )
-            found |= {pair: run.id for run in page}
+            if page:
+                found[pair] = page[0].id
         return found
 
     async def near_lessons(

@@ -198,7 +198,7 @@ class ServerStore:
     def beside(self, generation: int) -> "ServerStore":
         """Return a store for the vectors of another generation, which no manifest names yet."""
         other = ServerStore(prefix=self._prefix + _mark(generation))
-        other._server = self._server  # noqa: SLF001 - another of our own kind
+        other._server = self._server
         return other
 
     async def drop(self, generation: int) -> None:

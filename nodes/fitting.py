@@ -61,15 +61,23 @@ async def choose(
         return Choice(None, f"closest scores {best.score:.2f}, below {limits.low:.2f}")
     wanted = card(need["name"], need["description"])
     if best.score >= limits.high and same_words(wanted, best.card):
-        return Choice(best, f"scores {best.score:.2f}, beyond doubt from {limits.high:.2f}")
+        return _beyond_doubt(best, limits)
     near = [one for one in found if one.score >= limits.low]
-    if known := await _confirmed(desk, wanted, near):
-        return known
-    if not (await desk.chat("planner")).profile.judges:
-        if best.score >= limits.high:
-            return Choice(best, f"scores {best.score:.2f}, beyond doubt from {limits.high:.2f}")
-        return _by_delta(best, limits)
-    return await _ask(desk, need, near)
+    return await _confirmed(desk, wanted, near) or await _judged(desk, need, near, limits)
+
+
+async def _judged(
+    desk: Desk, need: Wanted, near: Sequence[Candidate], limits: Calibration
+) -> Choice:
+    """Ask the model; of one that cannot judge nothing is asked, and the similarity decides."""
+    if (await desk.chat("planner")).profile.judges:
+        return await _ask(desk, need, near)
+    best = near[0]
+    return _beyond_doubt(best, limits) if best.score >= limits.high else _by_delta(best, limits)
+
+
+def _beyond_doubt(best: Candidate, limits: Calibration) -> Choice:
+    return Choice(best, f"scores {best.score:.2f}, beyond doubt from {limits.high:.2f}")
 
 
 def _by_delta(best: Candidate, limits: Calibration, which: str = "") -> Choice:

@@ -91,7 +91,7 @@ async def test_a_candidate_version_pushes_nothing_out(agent: Agent) -> None:
     new, old = await agent.memory.find_by_name("tool", TOOL)
     assert (old.status, new.status) == ("active", "candidate")
     yes = {"why": "It is the one.", "fits": 1}
-    cast = Cast(plan=plan_of(), fit=[yes, yes], act=[call(), "384"])
+    cast = Cast(plan=plan_of(), fit=yes, act=[call(), "384"])  # the expert was confirmed before
     end = await agent.run(cast, evolve=False)
     decision = decision_on(end, "tool")
     assert decision["asset_id"] == old.id

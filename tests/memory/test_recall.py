@@ -3,11 +3,12 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mem2evolve.memory.edge import EdgeStore
@@ -15,11 +16,14 @@ from mem2evolve.memory.labelled_set import LABELLED
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import (
     CALIBRATED,
+    SAME,
     UNCALIBRATED,
     Candidate,
     Need,
     calibration_of,
     rank,
+    same_words,
+    step,
     wilson_lower_bound,
 )
 from mem2evolve.memory.records import AgentRecord, ExperienceRecord, ToolRecord
@@ -152,3 +156,60 @@ async def _fill(memory: Memory, labelled: list[dict[str, Any]]) -> dict[str, str
         records[row["id"]] = record
     await memory.put(*records.values())
     return {key: record.id for key, record in records.items()}
+
+
+@given(candidates, st.integers(1, 50))
+def test_a_closer_one_never_ranks_lower(one: Candidate, steps: int) -> None:
+    """By a step or more, similarity outweighs any record and status."""
+    closer = replace(one, id="0", score=one.score + steps * SAME + SAME / 2, uses=9, wins=0)
+    worse_off = replace(closer, status="candidate")
+    assume(step(closer.score) > step(one.score))
+    assert rank([one, worse_off]) == [worse_off, one]
+
+
+within_a_step = st.floats(-0.4, 0.4)
+"""Of similarity, in steps, around the middle of one."""
+
+
+@given(candidates, st.integers(1, 4), within_a_step)
+def test_at_equal_similarity_more_wins_never_rank_lower(
+    one: Candidate, more: int, off: float
+) -> None:
+    """Of as many uses, in the same step."""
+    score = (step(one.score) + off) * SAME
+    better = replace(one, id="f" * 36, wins=min(one.wins + more, one.uses), score=score)
+    if better.wins > one.wins:
+        assert rank([one, better]) == [better, one]
+
+
+@given(candidates, within_a_step)
+def test_at_equal_similarity_fewer_losses_never_rank_lower(one: Candidate, off: float) -> None:
+    """As many wins of fewer uses, in the same step."""
+    score = (step(one.score) + off) * SAME
+    rarer = replace(one, id="f" * 36, uses=max(one.wins, one.uses - 1), score=score)
+    if rarer.uses < one.uses:
+        assert rank([one, rarer]) == [rarer, one]
+
+
+@given(st.lists(candidates, max_size=6, unique_by=lambda one: one.id))
+def test_ranking_keeps_everything(found: list[Candidate]) -> None:
+    """Nothing is lost or doubled, and ranking the ranked changes nothing."""
+    ranked = rank(found)
+    assert sorted(one.id for one in ranked) == sorted(one.id for one in found)
+    assert rank(ranked) == ranked
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("mean: Computes the mean.", "mean: computes  mean", True),
+        ("mean: Computes the mean.", "median: Computes the median.", False),
+        ("a_to_b: From A to B.", "a_to_b: From B to A.", False),
+        ("days: Counts days.", "days: Counts days, ends excluded.", False),
+        ("größe: Misst die Größe.", "Größe: misst die größe", True),
+    ],
+)
+def test_worded_alike(one: str, other: str, same: bool) -> None:  # noqa: FBT001 - a case
+    """The same words in the same order; case, marks and articles do not matter."""
+    assert same_words(one, other) is same
+    assert same_words(other, one) is same

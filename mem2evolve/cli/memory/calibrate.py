@@ -66,7 +66,7 @@ def _print(embedding: str, measured: "Measured", *, kept: bool, as_json: bool) -
     ]
     print_table([head, *rows_of_text], empty="")
     say(
-        f"{embedding}: δ {found.delta:.2f}, fit check from {found.low:.2f} to {found.high:.2f},"
+        f"{embedding}: δ {found.delta:.2f}, fit check from {found.low:.2f}, beyond doubt from {found.high:.2f},"
         f" the same from {found.twin:.2f}",
         bold=True,
     )
