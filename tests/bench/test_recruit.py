@@ -24,9 +24,10 @@ GOOD: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def recruit() -> ModuleType:
-    """The program as a module."""
+@pytest.fixture
+def recruit(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The program as a module; it finds the one beside it as a started program does."""
+    monkeypatch.syspath_prepend(FILE.parent)
     spec = importlib.util.spec_from_file_location("recruit", FILE)
     assert spec is not None
     assert spec.loader is not None
