@@ -249,12 +249,12 @@ def test_what_cannot_be_seen_is_refused(bad: str) -> None:
     assert objection(lesson(knowledge="two lines\nand\ta tab, ünïcode, 例, 👩‍👧")) == ""
 
 
-async def test_ten_thousand_lessons_in_bounded_memory(tmp_path: Path) -> None:
-    """Checking and planning hold ids, not texts: four times the records take no four times the memory."""
+async def test_many_lessons_in_bounded_memory(tmp_path: Path) -> None:
+    """Checking and planning hold ids, not texts: what a record adds is small beside it."""
     memory = await memory_of()
     peaks = []
-    for count in (2_500, 10_000):
-        many = (lesson(title=f"Carry {n}", knowledge=f"{n} " * 300) for n in range(count))
+    for count in (500, 2_000):
+        many = (lesson(title=f"Carry {n}", knowledge=f"{n:06} " * 280) for n in range(count))
         path = bundle_of(tmp_path / f"{count}.zip", *many)
         tracemalloc.start()
         with Bundle(path) as bundle:
@@ -263,5 +263,4 @@ async def test_ten_thousand_lessons_in_bounded_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
         assert plan.tallies["experience"].new == count
 
-    assert peaks[1] < 2 * peaks[0] + (4 << 20)
-    assert peaks[1] < (12 << 20)  # the texts alone are 14 MB
+    assert (peaks[1] - peaks[0]) / 1_500 < 600  # bytes for a record of 2,400
