@@ -1,5 +1,6 @@
 """Import into a home: real sandbox, memory and embeddings. What a bundle says of itself is not believed."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def run_record(**changed: Any) -> RunRecord:
 
 async def bundle_with(folder: Path, *records: AnyRecord) -> Path:
     """Write a bundle of another memory, made with another embedding model."""
-    folder.mkdir(exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, exist_ok=True)
     memory = Memory(ServerStore(location=":memory:"), Plain())
     await memory.put(*records)
     done = await export_bundle(memory, folder / "b.zip")
@@ -100,7 +101,7 @@ def bare(record: AnyRecord) -> dict[str, Any]:
 
 
 async def test_a_sound_memory_comes_in_as_it_was(agent: Agent) -> None:
-    """Everything is equal but status, history, environment and the mark of the run; exporting it again gives the same."""
+    """Equal but for status, history, environment and the mark of the run; exported again, it is the same."""
     past = StatusChange(status="candidate", reason="made", run_id=RUN)
     sent = [
         tool_record(history=(past,), run_id=RUN, environment={"python": "2.7"}),
@@ -129,10 +130,9 @@ async def test_a_sound_memory_comes_in_as_it_was(agent: Agent) -> None:
     assert f"{TOOL}/v1/tool.py" in agent.files()
     assert not [name for name in agent.files() if name.startswith("gone/")]
 
-    folder = agent.home.parent / "again"
-    folder.mkdir()
-    await export_bundle(agent.memory, folder / "b.zip")
-    with Bundle(folder / "b.zip") as bundle:
+    path = agent.home.parent / "again.zip"
+    await export_bundle(agent.memory, path)
+    with Bundle(path) as bundle:
         again = {one.record.id: one.record for kind in KINDS for one in bundle.lines(kind)}
     assert again == kept
 

@@ -92,6 +92,11 @@ def read(path: Path) -> dict[str, AnyRecord]:
     return {one.record.id: one.record for one in lines}
 
 
+def names(folder: Path) -> list[str]:
+    """Return what lies in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Return the entries of a zip file."""
     with zipfile.ZipFile(path) as file:
@@ -152,7 +157,7 @@ async def test_the_entries_of_a_bundle(tmp_path: Path) -> None:
         "created_at": json.loads(found["records/agents.jsonl"])["created_at"],
     }
     assert b"vector" not in b"".join(found.values())
-    assert [path.name for path in tmp_path.iterdir()] == ["b.zip"]
+    assert names(tmp_path) == ["b.zip"]
 
 
 async def test_a_part_of_a_memory(tmp_path: Path) -> None:
@@ -199,7 +204,7 @@ async def test_a_full_disk_leaves_the_old_bundle(
         await export_bundle(await memory_of(*ALL), tmp_path / "b.zip")
 
     assert (tmp_path / "b.zip").read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["b.zip"]
+    assert names(tmp_path) == ["b.zip"]
 
 
 async def test_a_memory_of_a_later_version_is_not_exported(tmp_path: Path) -> None:
@@ -211,7 +216,7 @@ async def test_a_memory_of_a_later_version_is_not_exported(tmp_path: Path) -> No
     with pytest.raises(StoreMismatch, match="schema version 99"):
         await export_bundle(Memory(store, WordsEmbedder()), tmp_path / "b.zip")
     await store.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    assert names(tmp_path) == ["memory"]
 
 
 @pytest.mark.parametrize("licence", ["MIT\n", "<b>", "x" * 201])
@@ -219,7 +224,7 @@ async def test_a_licence_is_an_expression(tmp_path: Path, licence: str) -> None:
     """Anything else is refused before a file is made."""
     with pytest.raises(InputError, match="no SPDX licence"):
         await export_bundle(await memory_of(), tmp_path / "b.zip", licence=licence)
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 def test_the_limits_of_a_lesson_are_those_of_the_prompt() -> None:

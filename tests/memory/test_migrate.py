@@ -150,7 +150,10 @@ async def test_another_vector_differs(source: MemoryStore, target: MemoryStore) 
     assert (await compare(source, target)).differing["tools"] == 1
 
 
-@pytest.mark.parametrize("change", [{"embedding": "other"}, {"dim": 3}, {"schema_version": 99}, {"card_version": 99}])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [{"embedding": "other"}, {"dim": 3}, {"schema_version": 99}, {"card_version": 99}],
+)
 async def test_a_target_made_otherwise_is_refused(
     source: MemoryStore, target: MemoryStore, change: dict[str, Any]
 ) -> None:
