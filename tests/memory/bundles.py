@@ -112,11 +112,11 @@ def line(record: AnyRecord, **changed: Any) -> bytes:
 
 def entries_of(*records: AnyRecord, **head: Any) -> dict[str, bytes]:
     """Return the entries of a bundle but for its hashes."""
-    entries = dict.fromkeys(RECORDS.values(), b"")
-    counts: dict[RecordKind, int] = dict.fromkeys(RECORDS, 0)
+    lines: dict[RecordKind, list[bytes]] = {kind: [] for kind in RECORDS}
     for record in records:
-        entries[RECORDS[kind_of(record)]] += line(record)
-        counts[kind_of(record)] += 1
+        lines[kind_of(record)].append(line(record))
+    entries = {RECORDS[kind]: b"".join(found) for kind, found in lines.items()}
+    counts = {kind: len(found) for kind, found in lines.items()}
     told = {
         "format_version": 1,
         "schema_version": SCHEMA_VERSION,

@@ -92,6 +92,11 @@ def read(path: Path) -> dict[str, AnyRecord]:
     return {one.record.id: one.record for one in lines}
 
 
+def names(folder: Path) -> list[str]:
+    """Return what lies in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Return the entries of a zip file."""
     with zipfile.ZipFile(path) as file:
@@ -152,7 +157,7 @@ async def test_the_entries_of_a_bundle(tmp_path: Path) -> None:
         "created_at": json.loads(found["records/agents.jsonl"])["created_at"],
     }
     assert b"vector" not in b"".join(found.values())
-    assert [path.name for path in tmp_path.iterdir()] == ["b.zip"]
+    assert names(tmp_path) == ["b.zip"]
 
 
 async def test_a_part_of_a_memory(tmp_path: Path) -> None:
@@ -199,7 +204,7 @@ async def test_a_full_disk_leaves_the_old_bundle(
         await export_bundle(await memory_of(*ALL), tmp_path / "b.zip")
 
     assert (tmp_path / "b.zip").read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["b.zip"]
+    assert names(tmp_path) == ["b.zip"]
 
 
 async def test_a_memory_of_a_later_version_is_not_exported(tmp_path: Path) -> None:
@@ -211,7 +216,7 @@ async def test_a_memory_of_a_later_version_is_not_exported(tmp_path: Path) -> No
     with pytest.raises(StoreMismatch, match="schema version 99"):
         await export_bundle(Memory(store, WordsEmbedder()), tmp_path / "b.zip")
     await store.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+    assert names(tmp_path) == ["memory"]
 
 
 @pytest.mark.parametrize("licence", ["MIT\n", "<b>", "x" * 201])
@@ -219,7 +224,7 @@ async def test_a_licence_is_an_expression(tmp_path: Path, licence: str) -> None:
     """Anything else is refused before a file is made."""
     with pytest.raises(InputError, match="no SPDX licence"):
         await export_bundle(await memory_of(), tmp_path / "b.zip", licence=licence)
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 def test_the_limits_of_a_lesson_are_those_of_the_prompt() -> None:
@@ -249,12 +254,12 @@ def test_what_cannot_be_seen_is_refused(bad: str) -> None:
     assert objection(lesson(knowledge="two lines\nand\ta tab, ünïcode, 例, 👩‍👧")) == ""
 
 
-async def test_ten_thousand_lessons_in_bounded_memory(tmp_path: Path) -> None:
-    """Checking and planning hold ids, not texts: four times the records take no four times the memory."""
+async def test_many_lessons_in_bounded_memory(tmp_path: Path) -> None:
+    """Checking and planning hold ids, not texts: what a record adds is small beside it."""
     memory = await memory_of()
     peaks = []
-    for count in (2_500, 10_000):
-        many = (lesson(title=f"Carry {n}", knowledge=f"{n} " * 300) for n in range(count))
+    for count in (500, 2_000):
+        many = (lesson(title=f"Carry {n}", knowledge=f"{n:06} " * 280) for n in range(count))
         path = bundle_of(tmp_path / f"{count}.zip", *many)
         tracemalloc.start()
         with Bundle(path) as bundle:
@@ -263,5 +268,4 @@ async def test_ten_thousand_lessons_in_bounded_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
         assert plan.tallies["experience"].new == count
 
-    assert peaks[1] < 2 * peaks[0] + (4 << 20)
-    assert peaks[1] < (12 << 20)  # the texts alone are 14 MB
+    assert (peaks[1] - peaks[0]) / 1_500 < 600  # bytes for a record of 2,400

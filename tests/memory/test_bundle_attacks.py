@@ -61,7 +61,7 @@ def with_lines(name: str, body: bytes, **head: Any) -> dict[str, bytes]:
 def test_a_whole_one_is_taken(tmp_path: Path) -> None:
     """What the other tests change is sound before."""
     with Bundle(bundle_of(tmp_path / "b.zip", *ALL)) as bundle:
-        assert [one.record for one in bundle.lines("experience")][0].id == lesson().id
+        assert next(one.record for one in bundle.lines("experience")).id == lesson().id
 
 
 def test_no_file_and_no_zip(tmp_path: Path) -> None:
@@ -150,7 +150,10 @@ def changed(path: Path, change: Callable[[zipfile.ZipInfo], None], **options: An
     return path
 
 
-@pytest.mark.parametrize(("mode", "says"), [(0o120777, "symbolic link"), (0o020666, "regular file"), (0o040755, "regular file")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "says"),
+    [(0o120777, "symbolic link"), (0o020666, "regular file"), (0o040755, "regular file")],
+)
 def test_links_devices_and_folders(tmp_path: Path, mode: int, says: str) -> None:
     """Only regular files."""
 
