@@ -1,6 +1,6 @@
 """Deleting a run, an asset or a lesson, with what came of it and every mention of it.
 
-`plan_deletion` says what goes, what is rewritten, and why; `carry_out` does it. What goes:
+`plan_deletion` says what goes, what is rewritten, and why; `deletion.carry_out` does it. What goes:
 
 - with a run, the assets that it made, and the lessons that it alone taught;
 - with a tool, the lessons from the making of it that nothing else taught;
@@ -9,58 +9,21 @@
 What stays is rewritten so that it names nothing that is gone. The chain of versions is closed over the gap; a
 lesson that other runs taught too is told as theirs, and an expert forgets a tool of which no version is left: both have
 other ids then, and are renamed everywhere. In a run, what is gone is left out; another version was not used.
-
-Order of the writes: files, records under new names, mentions, lessons, assets, runs. A deletion that was broken off
-is finished by asking for it again, since what was asked for goes last.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from .deletion import ASKED, Changed, Deletion, Gone
 from .hygiene import kind_of, name_of
-from .memory import Memory
-from .projection import remove_projection
-from .records import RECRUITABLE, AgentRecord, ExperienceRecord, RunRecord, ToolRecord, card
+from .records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord, card
 from .references import references_of, rename_in
-from .rows import AnyRecord, Asset, Kept, RecordKind
+from .rows import Asset, Kept
 from .snapshot import Ledger, Snapshot
 
 LEARNED_CHARS: Final = 300
 """Of the card of a wanted tool, kept with the lesson from its making."""
-
-
-class Gone(NamedTuple):
-    """A record that is deleted."""
-
-    kind: RecordKind
-    id: str
-    name: str
-    why: str
-
-
-class Changed(NamedTuple):
-    """A record that is written anew, under another id if `record` has one."""
-
-    id: str
-    record: AnyRecord
-    why: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deletion:
-    """A plan."""
-
-    gone: tuple[Gone, ...]
-    """In the order in which they go: lessons, tools, experts, runs."""
-    changed: tuple[Changed, ...]
-    """Renamed ones first."""
-    notes: tuple[str, ...]
-    """What a person should know: names of which no version is in use afterwards."""
-    tools: tuple[ToolRecord, ...] = ()
-    """Whose files go."""
 
 
 @dataclass
@@ -74,6 +37,16 @@ class _Fate:
     fresh: dict[str, Changed] = field(default_factory=dict)
     """Id → the record under its new id."""
 
+    def go(self, key: str, why: str, instead: str = "") -> None:
+        """Note what goes, and what takes its place."""
+        if key not in self.why:
+            self.why[key], self.named[key] = why, instead
+
+    def rename(self, change: Changed) -> None:
+        """Note what gets another id."""
+        self.fresh[change.id] = change
+        self.named[change.id] = change.record.id
+
 
 def plan_deletion(
     snapshot: Snapshot, *, runs: Iterable[str] = (), kept: Iterable[str] = ()
@@ -86,21 +59,46 @@ def plan_deletion(
         kept: Ids of assets and lessons.
     """
     ledger, fate = Ledger(snapshot), _Fate()
-    fate.why = dict.fromkeys((*runs, *kept), "asked for")
+    for key in (*runs, *kept):
+        fate.go(key, ASKED)
     for asset in snapshot.assets:
         if asset.run_id in fate.why and asset.origin == "generated":
-            fate.why.setdefault(asset.id, f"made by run {asset.run_id[:8]}")
-    for lesson in snapshot.lessons:
-        if lesson.id not in fate.why and (why := _why_lesson_goes(lesson, ledger, fate)):
-            fate.why[lesson.id] = why
-    fate.named = dict.fromkeys(fate.why, "")
-    _rename(snapshot, ledger, fate)
+            fate.go(asset.id, f"made by run {asset.run_id[:8]}")
+    _settle_lessons(snapshot, ledger, fate)
+    _forget_tools(snapshot, fate)
     return Deletion(
         gone=tuple(_gone(snapshot, fate)),
         changed=tuple(_changed(snapshot, fate)),
         notes=tuple(dict.fromkeys(_notes(snapshot, fate))),
         tools=tuple(one for one in snapshot.tools if one.id in fate.why),
     )
+
+
+def _settle_lessons(snapshot: Snapshot, ledger: Ledger, fate: _Fate) -> None:
+    """Say which lessons go, and which are told as another run's.
+
+    One that is there in the same words as another run's is that one, as after a deletion that was broken off.
+    """
+    orphans = {one.id for one in snapshot.lessons if one.run_id in fate.why}
+    for lesson in snapshot.lessons:
+        if lesson.id not in orphans and (why := _why_lesson_goes(lesson, ledger, fate)):
+            fate.go(lesson.id, why)
+    left = [one for one in snapshot.lessons if one.id not in fate.why and one.id not in orphans]
+    same = {_words(one): one.id for one in left}
+    for lesson in snapshot.lessons:
+        if lesson.id not in orphans or lesson.id in fate.why:
+            continue
+        if copy := same.get(_words(lesson)):
+            fate.go(lesson.id, f"is there as {copy[:8]}", copy)
+        elif why := _why_lesson_goes(lesson, ledger, fate):
+            fate.go(lesson.id, why)
+        else:
+            fate.rename(_of_another_run(lesson, ledger, fate))
+
+
+def _words(lesson: ExperienceRecord) -> tuple[str, ...]:
+    words = (lesson.title, lesson.description, lesson.applies_when, lesson.knowledge)
+    return (lesson.namespace, lesson.scope, lesson.outcome, *words)
 
 
 def _why_lesson_goes(lesson: ExperienceRecord, ledger: Ledger, fate: _Fate) -> str:
@@ -127,28 +125,22 @@ def _from_making(lesson: ExperienceRecord, tool: ToolRecord) -> bool:
     return same_space and lesson.learned_from == card(wanted, tool.description)[:LEARNED_CHARS]
 
 
-def _rename(snapshot: Snapshot, ledger: Ledger, fate: _Fate) -> None:
-    """Find the records that need another id."""
-    found = [
-        _of_another_run(lesson, ledger, fate)
-        for lesson in snapshot.lessons
-        if lesson.id not in fate.why and lesson.run_id in fate.why
-    ]
+def _forget_tools(snapshot: Snapshot, fate: _Fate) -> None:
+    """Let experts forget tools of which no version is left."""
     left = {(one.namespace, one.name) for one in snapshot.tools if one.id not in fate.why}
     gone = {(one.namespace, one.name) for one in snapshot.tools if one.id in fate.why} - left
+    known = {one.id for one in snapshot.agents}
     for expert in snapshot.agents:
         lost = [name for name in expert.tools if (expert.namespace, name) in gone]
-        if lost and expert.id not in fate.why:
-            tools = tuple(name for name in expert.tools if name not in lost)
-            why = f"forgets {', '.join(lost)}: no version is left"
-            found.append(Changed(expert.id, expert.model_copy(update={"tools": tools}), why))
-    known = {one.id for one in snapshot.kept}
-    for change in found:
-        fate.named[change.id] = change.record.id
-        if change.record.id in known:  # as after a deletion that was broken off
-            fate.why[change.id] = f"is there as {change.record.id[:8]}"
+        if not lost or expert.id in fate.why:
+            continue
+        tools = tuple(name for name in expert.tools if name not in lost)
+        changed = expert.model_copy(update={"tools": tools})
+        if changed.id in known:  # as after a deletion that was broken off
+            fate.go(expert.id, f"is there as {changed.id[:8]}", changed.id)
         else:
-            fate.fresh[change.id] = change
+            why = f"forgets {', '.join(lost)}: no version is left"
+            fate.rename(Changed(expert.id, changed, why))
 
 
 def _of_another_run(lesson: ExperienceRecord, ledger: Ledger, fate: _Fate) -> Changed:
@@ -214,65 +206,3 @@ def _notes(snapshot: Snapshot, fate: _Fate) -> Iterator[str]:
 
 def _same_name(one: Asset, other: Asset) -> bool:
     return type(one) is type(other) and (one.namespace, one.name) == (other.namespace, other.name)
-
-
-class Step(NamedTuple):
-    """One write: records to be written, or ids to be deleted."""
-
-    written: tuple[tuple[str, AnyRecord], ...] = ()
-    kind: RecordKind = "run"
-    deleted: tuple[str, ...] = ()
-
-
-def steps_of(plan: Deletion) -> list[Step]:
-    """Return the writes in their order. A renamed record's old one goes once nothing names it any more."""
-    renamed = [one for one in plan.changed if one.id != one.record.id]
-    mended = [one for one in plan.changed if one.id == one.record.id]
-    steps = [
-        Step(written=tuple((one.id, one.record) for one in part)) for part in (renamed, mended)
-    ]
-    for kind in ("experience", "tool", "agent", "run"):
-        olds = [one.id for one in renamed if _kind_of(one.record) == kind]
-        ids = [*olds, *(one.id for one in plan.gone if one.kind == kind)]
-        steps.append(Step(kind=kind, deleted=tuple(ids)))
-    return [step for step in steps if step.written or step.deleted]
-
-
-def _kind_of(record: AnyRecord) -> RecordKind:
-    return "run" if isinstance(record, RunRecord) else kind_of(record)
-
-
-async def carry_out(
-    memory: Memory,
-    plan: Deletion,
-    tools_dir: Path | None,
-    done: Callable[[Step], None] = lambda _: None,
-) -> list[ToolRecord]:
-    """Do what a plan says.
-
-    Args:
-        memory: The memory that it was made for.
-        plan: From `plan_deletion`.
-        tools_dir: Where the files of tools are; `None` to leave them.
-        done: Told after each write.
-
-    Returns:
-        The tools whose files were edited by hand, and are left.
-
-    Raises:
-        StoreError: If the memory cannot be written. The same deletion, asked for again, goes on.
-    """
-    left = [] if tools_dir is None else await asyncio.to_thread(_remove_files, plan, tools_dir)
-    for step in steps_of(plan):
-        if step.written:
-            await memory.rewrite(step.written)
-        if step.deleted:
-            await memory.delete(step.kind, *step.deleted)
-        done(step)
-    return left
-
-
-def _remove_files(plan: Deletion, tools_dir: Path) -> list[ToolRecord]:
-    """Remove the files of tools; return those whose files were edited by hand, and stay. Blocks."""
-    made = [tool for tool in plan.tools if tool.origin == "generated"]
-    return [tool for tool in made if not remove_projection(tools_dir, tool)]

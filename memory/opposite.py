@@ -23,7 +23,7 @@ _PAIRS: Final = (
     ("up", "down"), ("increase", "decrease"), ("enable", "disable"), ("more", "less"), ("add", "remove"),
     ("keep", "drop"), ("allow", "forbid"), ("accept", "reject"), ("minimum", "maximum"), ("smallest", "largest"),
     ("lower", "upper"), ("lowercase", "uppercase"), ("left", "right"), ("early", "late"), ("integer", "float"),
-    ("mean", "median"), ("sorted", "unsorted"), ("local", "utc"), ("ignore", "respect"),
+    ("mean", "median"), ("local", "utc"), ("ignore", "respect"),
 )  # fmt: skip
 _FILLING: Final = (
     "a an the of to in on at by for with from as is are be it its this that these those and or if when then than do "

@@ -14,6 +14,7 @@ ASKS: Final = {
     "You decide whether an existing": "fit",
     "You write down lessons for programmers": "tool_lesson",
     "You write down lessons for a team": "lesson",
+    "You compare lessons": "contradicts",
     "You are a strict judge": "judge",
     "What is the answer to the task?": "second_answer",
 }
@@ -117,6 +118,7 @@ class Brain:
             "fit": reply_json({"why": "The same.", "fits": 1}),
             "tool_lesson": reply_json({**LESSON, "title": "Check the type first"}),
             "lesson": reply_json(LESSON),
+            "contradicts": reply_json({"why": "It adds something.", "opposite": 0}),
             "judge": reply_json(
                 {"evidence": ANSWER, "verdict": "success", "reason": "It is shown."}
             ),

@@ -255,7 +255,8 @@ async def test_a_delta_beyond_the_band_widens_it(agent: Agent) -> None:
 async def test_lessons_shown_are_a_setting(agent: Agent) -> None:
     """None with 0."""
     await agent.seed(tool_record(), agent_record(), lesson_record())
-    cast = Cast(plan=plan_of(), act=[call(), "385"], second_answer="385", generalise=TOOL_LESSON)
+    parts = {"act": [call(), "385"], "second_answer": "385", "generalise": TOOL_LESSON}
+    cast = Cast(plan=plan_of(), contradicts={"why": "It adds.", "opposite": 0}, **parts)
     end = await agent.run(cast, lessons_for_planning=0)
 
     assert end["lessons"] == []

@@ -15,20 +15,22 @@ SHOWN = 30
 """Lines of one sort that are printed."""
 
 
-def agreed(question: str, *, yes: bool) -> bool:
-    """Return whether a person agrees.
+def can_ask(*, yes: bool, dry_run: bool) -> None:
+    """Refuse at once what could not be confirmed.
 
     Raises:
         InputError: If there is nobody to ask.
     """
-    if yes:
-        return True
-    if not on_terminal():
+    if not (yes or dry_run or on_terminal()):
         raise InputError(
             "This has to be confirmed, and there is no terminal to ask on.",
             hint="Look at it with --dry-run, then add --yes.",
         )
-    if click.confirm(question, err=True):
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Return whether a person agrees."""
+    if yes or click.confirm(question, err=True):
         return True
     click.echo("nothing was changed", err=True)
     return False

@@ -8,10 +8,10 @@ import click
 from .._checkpoints import hold, list_unfinished, open_checkpoints
 from .._common import open_memory, print_json, say, short, wait
 from .._text import typed
-from ._ask import DRY_RUN, JSON, YES, agreed, say_lines
+from ._ask import DRY_RUN, JSON, YES, agreed, can_ask, say_lines
 
 if TYPE_CHECKING:
-    from ...memory.cascade import Deletion
+    from ...memory.deletion import Deletion
     from ...memory.records import ToolRecord
     from ...settings import Settings
 
@@ -35,7 +35,8 @@ def delete(what: str, namespace: str | None, **options: bool) -> None:
 async def _delete(
     what: str, namespace: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    from ...memory.cascade import carry_out, plan_deletion  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.cascade import plan_deletion  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.deletion import carry_out  # noqa: PLC0415
     from ...memory.snapshot import take_snapshot  # noqa: PLC0415
     from ...memory.targets import find_target  # noqa: PLC0415
     from ...settings import Settings  # noqa: PLC0415
@@ -49,6 +50,7 @@ async def _delete(
         target = find_target(snapshot, what, namespace, begun)
         plan = plan_deletion(snapshot, runs=target.runs, kept=target.kept)
         unfinished = [run for run in target.runs if run in begun]
+        can_ask(yes=yes, dry_run=dry_run)
         if not as_json:
             _print(plan, unfinished)
         if not dry_run and agreed(f"Delete {target.what} and what goes with it?", yes=yes):

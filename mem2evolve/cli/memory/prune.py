@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._common import print_json, print_table, short, wait
-from ._ask import DRY_RUN, JSON, YES, agreed
+from ._ask import DRY_RUN, JSON, YES, agreed, can_ask
 
 if TYPE_CHECKING:
     from ...memory.hygiene import Move, Plan
@@ -58,6 +58,8 @@ async def _prune(
         snapshot = await take_snapshot(memory, namespace)
         plan = await plan_pruning(memory, snapshot, now=datetime.now(UTC), unused_days=days)
         due = [move for move in plan.moves if move.rule in only]
+        if due:
+            can_ask(yes=yes, dry_run=dry_run)
         if not as_json:
             _print(due, plan)
         question = f"Change the status of {len(due)}?"
