@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..errors import InputError, NotFoundError
+from ..errors import NotFoundError
 from ._text import columns, cut, one_line, pad, plain, width_of
 
 if TYPE_CHECKING:
@@ -37,27 +37,6 @@ async def open_memory() -> "AsyncIterator[Memory]":
 
     async with Memory.open(Settings.from_env()) as memory:
         yield memory
-
-
-def ask_first(question: str, *, yes: bool) -> None:
-    """Ask before something is changed; a no ends the command.
-
-    Args:
-        question: Ends with a question mark.
-        yes: Whether it was answered on the command line.
-
-    Raises:
-        InputError: If there is nobody to ask.
-        Abort: If the answer is no.
-    """
-    if yes:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InputError(
-            f"There is no terminal to ask on: {question}",
-            hint="Give --yes to go on without asking.",
-        )
-    click.confirm(plain(question), abort=True, err=True)
 
 
 def say(text: str, *, bold: bool = False) -> None:

@@ -7,6 +7,7 @@ import click
 
 from ...errors import InputError
 from .._common import say
+from .._text import plain
 
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -29,8 +30,16 @@ def can_ask(*, yes: bool, dry_run: bool) -> None:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Return whether a person agrees."""
-    if yes or click.confirm(question, err=True):
+    """Return whether a person agrees.
+
+    Raises:
+        InputError: If there is nobody to ask.
+    """
+    if not (yes or on_terminal()):
+        raise InputError(
+            f"{question} There is no terminal to ask on.", hint="Add --yes to do it without asking."
+        )
+    if yes or click.confirm(plain(question), err=True):
         return True
     click.echo("nothing was changed", err=True)
     return False

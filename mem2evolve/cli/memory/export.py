@@ -7,7 +7,7 @@ import click
 
 from ...errors import InputError
 from .._common import open_memory, print_json, say, wait
-from ._asking import progress
+from ._progress import progress
 
 if TYPE_CHECKING:
     from ...memory.rows import RecordKind

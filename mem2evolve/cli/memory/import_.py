@@ -7,7 +7,8 @@ import click
 
 from .._common import print_json, print_table, say, wait
 from .._text import one_line, plain
-from ._asking import allowed, progress
+from ._ask import DRY_RUN, JSON, YES, agreed
+from ._progress import progress
 from .export import WORDS
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ SHOWN: Final = 10
 
 @click.command("import")
 @click.argument("bundle", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only check it and show what would come in.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@DRY_RUN
+@YES
 @click.option("--into", default="", metavar="NS", help="Put all of it into this namespace.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+@JSON
 def import_(bundle: Path, *, dry_run: bool, yes: bool, into: str, as_json: bool) -> None:
     """Take in what is new of BUNDLE.
 
@@ -69,8 +70,7 @@ async def _take(
     if not coming:
         click.echo("Nothing of it is new; nothing was changed.", err=True)
         return None
-    if not allowed(f"Import {coming:,} records?", yes=yes):
-        click.echo("Nothing was changed.", err=True)
+    if not agreed(f"Import {coming:,} records?", yes=yes):
         return None
     done = await bring_in(resources, bundle, plan, progress())
     counted = ", ".join(f"{done.written[kind]} {word}" for word, kind in WORDS.items())

@@ -8,7 +8,8 @@ import click
 
 from ...errors import ConfigError, InputError
 from .._common import print_json, say, wait
-from ._asking import allowed, progress
+from ._ask import JSON, YES, agreed
+from ._progress import progress
 
 if TYPE_CHECKING:
     from ...memory.transfer import Difference
@@ -20,8 +21,8 @@ KEY = "QDRANT_API_KEY"
 @click.option("--to", "url", required=True, metavar="URL", help="The server's address.")
 @click.option("--api-key-env", default=KEY, metavar="NAME", help=f"Variable with its key ({KEY}).")
 @click.option("--overwrite", is_flag=True, help="Replace records there that differ.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+@YES
+@JSON
 def migrate(url: str, *, api_key_env: str, overwrite: bool, yes: bool, as_json: bool) -> None:
     """Copy the memory in the home's folder to a Qdrant server.
 
@@ -51,7 +52,7 @@ async def _migrate(
         if not as_json:
             _show(found, folder, url)
         check_differing(found, overwrite=overwrite)
-        copied = found.left > 0 and allowed(f"Copy {found.left:,} records to {url}?", yes=yes)
+        copied = found.left > 0 and agreed(f"Copy {found.left:,} records to {url}?", yes=yes)
         if copied or not found.left:
             await transfer(source, target, overwrite=overwrite, tell=progress())
     finally:
@@ -67,9 +68,7 @@ async def _migrate(
                 "verified": done,
             }
         )
-    elif found.left and not copied:
-        click.echo("Nothing was copied.", err=True)
-    else:
+    elif copied or not found.left:
         say(f"{sum(found.total.values()):,} records are on the server, each compared", bold=True)
         say(f"to use it, set QDRANT_URL={url}" + (f" and {KEY}" if key else ""))
         say(f"{folder} was left as it is")

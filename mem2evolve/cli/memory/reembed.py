@@ -1,22 +1,22 @@
 """`mem2evolve memory reembed`: all vectors anew, for another embedding model."""
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from .._common import ask_first, print_json, say, wait
+from .._common import print_json, say, wait
+from ._ask import JSON, YES, agreed
+from ._progress import progress
 
 if TYPE_CHECKING:
-    from ...memory.manifest import Manifest
     from ...memory.reembed import Generations
     from ...settings import Settings
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON line.")
+@YES
+@JSON
 def reembed(*, yes: bool, as_json: bool) -> None:
     """Make all vectors anew, for the model that MEM2EVOLVE_EMBEDDING names.
 
@@ -38,8 +38,11 @@ async def _reembed(*, yes: bool, as_json: bool) -> None:
     try:
         stored = await store.read_manifest()
         if stored is not None and (before := Manifest.from_json(stored)).embedding != embedder.name:
-            _ask(before, embedder.name, yes=yes)
-        done = await make(store, embedder, _progress)
+            question = f"Replace all vectors of {before.embedding} by those of {embedder.name}?"
+            if not agreed(question, yes=yes):
+                return
+        tell = progress()
+        done = await make(store, embedder, lambda at, total: tell("embedded", at, total))
     finally:
         await store.close()
     if as_json:
@@ -60,15 +63,3 @@ def _store(settings: "Settings") -> "Generations":
     if settings.qdrant_url:
         return ServerStore(url=settings.qdrant_url, api_key=settings.qdrant_api_key)
     return EdgeStore(settings.state_dir / "memory", alone="which makes its vectors anew")
-
-
-def _ask(before: "Manifest", after: str, *, yes: bool) -> None:
-    ask_first(f"Replace all vectors of {before.embedding} by those of {after}?", yes=yes)
-
-
-def _progress(done: int, total: int) -> None:
-    """Say how far it is: on a terminal in one line, elsewhere when a pass is done."""
-    if sys.stderr.isatty():
-        click.echo(f"\r{done} of {total} records", nl=done == total, err=True)
-    elif done == total:
-        click.echo(f"{done} of {total} records", err=True)

@@ -1,30 +1,12 @@
-"""Asking before much is changed, and telling how far it is."""
+"""Telling how far a piece of work is."""
 
-import sys
 from collections.abc import Callable
 from typing import Final
 
 import click
 
-from ...errors import InputError
-
 STEPS: Final = 10
 """Reports of one piece of work, at most."""
-
-
-def allowed(question: str, *, yes: bool) -> bool:
-    """Return whether to go on: `--yes`, else what the person at the terminal says.
-
-    Raises:
-        InputError: If nobody is there to ask.
-    """
-    if yes:
-        return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InputError(
-            f"{question} There is no terminal to ask on.", hint="Add --yes to do it without asking."
-        )
-    return click.confirm(question, default=False, err=True)
 
 
 def progress() -> Callable[[str, int, int], None]:
