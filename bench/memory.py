@@ -29,7 +29,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the engine, which scans a segment
 import numpy as np
 from numpy.typing import NDArray
 
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.manifest import Manifest
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import ExperienceRecord

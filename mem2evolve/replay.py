@@ -13,7 +13,7 @@ from .api import build_graph
 from .errors import InputError, Mem2EvolveError
 from .graph.context import Context
 from .graph.state import Input
-from .memory.edge import EdgeStore
+from .memory.backends.edge import EdgeStore
 from .memory.memory import Memory, open_store
 from .memory.rows import COLLECTION, Kept, RecordKind
 from .memory.transfer import transfer

@@ -6,7 +6,8 @@ from typing import Final, Literal, Self
 from ..models.embeddings import Embedder, open_embedder
 from ..settings import Settings
 from .archive import Archive
-from .edge import EdgeStore
+from .backends.edge import EdgeStore
+from .backends.server import ServerStore
 from .recall import (
     CANDIDATES,
     LESSON_FLOOR,
@@ -20,7 +21,6 @@ from .recall import (
 )
 from .records import RECRUITABLE, ExperienceRecord
 from .rows import COLLECTION, KeptKind, candidate, lesson
-from .server import ServerStore
 from .store import MemoryStore
 
 JUDGED: Final = ("success", "failure")

@@ -44,7 +44,7 @@ async def migrate(store: MemoryStore, manifest: Manifest) -> Manifest:
 async def _write_again(
     store: MemoryStore, collection: Collection, defaults: Mapping[str, str]
 ) -> None:
-    """Write each record with the fields it lacks: copies of indexed fields are made anew (see `memory.payload`)."""
+    """Write each record with the fields it lacks, and copies of its indexed ones (see `memory.backends.payload`)."""
     after: str | None = None
     while True:
         page, after = await store.scroll(collection, limit=PAGE, after=after)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from ..errors import ModelError
 from ..graph.state import State
-from ..memory.opposite import opposite
+from ..memory.care.opposite import opposite
 from ..memory.records import ExperienceRecord
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt

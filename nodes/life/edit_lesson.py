@@ -6,8 +6,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from ...errors import InputError
+from ...memory.care.opposite import opposite
 from ...memory.memory import Memory
-from ...memory.opposite import opposite
 from ...memory.records import RECRUITABLE, ExperienceRecord, StatusChange
 from ..distill import LessonReply
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from ...errors import StoreError
 from ...graph.context import Context
+from ...memory.backends.engine import MIN_FREE_BYTES
 from ...memory.bundle.plan import Plan, in_pages
 from ...memory.bundle.policy import readable
 from ...memory.bundle.read import Bundle, Line, Tell
-from ...memory.engine import MIN_FREE_BYTES
 from ...memory.projection import SHOWN, write_projection
 from ...memory.records import (
     RECRUITABLE,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...memory.hygiene import LOSES, in_use, kind_of, loses, name_of, why_loses
+from ...memory.care.hygiene import LOSES, in_use, kind_of, loses, name_of, why_loses
+from ...memory.care.snapshot import JUDGED, brought_back, count_uses
 from ...memory.recall import Usage
 from ...memory.records import ExperienceRecord, RunRecord
 from ...memory.rows import Kept
-from ...memory.snapshot import JUDGED, brought_back, count_uses
 from ..desk import Desk
 from .keeping import move
 

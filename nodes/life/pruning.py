@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...memory.hygiene import Move
+from ...memory.care.hygiene import Move
 from ...memory.records import ExperienceRecord, ToolRecord
 from ..desk import Resources
 from .versions import move

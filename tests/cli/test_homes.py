@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 
 from ..openai_server import OpenAIServer
 from .brain import Brain

@@ -14,9 +14,9 @@ import pytest
 from mem2evolve.api import open_resources
 from mem2evolve.cli._checkpoints import Unfinished, list_unfinished, open_checkpoints
 from mem2evolve.cli.memory import _ask
+from mem2evolve.memory.care.snapshot import Snapshot, take_snapshot
 from mem2evolve.memory.projection import write_projection
 from mem2evolve.memory.records import ToolRecord
-from mem2evolve.memory.snapshot import Snapshot, take_snapshot
 from mem2evolve.settings import Settings
 
 from ..memory.made import expert, lesson, run, tool, went

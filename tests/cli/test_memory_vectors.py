@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import ToolRecord
 from mem2evolve.models import embeddings

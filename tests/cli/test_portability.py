@@ -12,8 +12,8 @@ from typing import Any
 import click
 import pytest
 
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.memory import Memory
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.settings import Settings
 
 from ..memory.bundles import bundle_of, expert, lesson, run, tool
@@ -217,7 +217,7 @@ def test_migrating(say: Say, home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return kept
 
     before = contents(home)
-    monkeypatch.setattr("mem2evolve.memory.server.ServerStore", make)
+    monkeypatch.setattr("mem2evolve.memory.backends.server.ServerStore", make)
     monkeypatch.setenv("THE_KEY", "secret")
     words = ("memory", "migrate", "--to", "http://127.0.0.1:6333", "--api-key-env", "THE_KEY")
     done = say(*words)

@@ -26,7 +26,7 @@ from langchain_core.tracers.context import register_configure_hook
 
 LOADED = (
     "mem2evolve.api", "mem2evolve.cli.run", "mem2evolve.cli.runs", "mem2evolve.cli._drive", "mem2evolve.cli._story",
-    "mem2evolve.graph.build", "mem2evolve.memory.edge", "mem2evolve.models.embeddings", "mem2evolve.sandbox",
+    "mem2evolve.graph.build", "mem2evolve.memory.backends.edge", "mem2evolve.models.embeddings", "mem2evolve.sandbox",
     "langgraph.checkpoint.sqlite.aio", "langchain_openai", "openai", "aiosqlite", "onnxruntime", "tokenizers",
 )  # fmt: skip
 """What a run imports sooner or later."""

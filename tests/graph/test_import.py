@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mem2evolve.errors import SandboxUnavailable, StoreError
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.bundle.form import KINDS
 from mem2evolve.memory.bundle.plan import Plan, plan_import
 from mem2evolve.memory.bundle.read import Bundle
@@ -16,7 +17,6 @@ from mem2evolve.memory.bundle.write import export_bundle
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import Case, RunRecord, StatusChange, ToolRecord, stable_id
 from mem2evolve.memory.rows import AnyRecord
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.nodes.creation.question import APPROVED, was_approved
 from mem2evolve.nodes.creation.verify import passed_reason
 from mem2evolve.nodes.life import importing

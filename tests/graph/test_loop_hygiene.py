@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from mem2evolve.graph.context import Context
+from mem2evolve.memory.care.snapshot import Ledger, take_snapshot
 from mem2evolve.memory.records import ExperienceRecord, RunRecord
-from mem2evolve.memory.snapshot import Ledger, take_snapshot
 from mem2evolve.nodes.desk import Desk
 from mem2evolve.nodes.life.losers import set_aside_losers
 from mem2evolve.nodes.toolbox.registry import builtin_records

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.memory import Memory
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import MemoryStore
 from mem2evolve.models.embeddings import MiniLM
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from mem2evolve.memory.care.snapshot import Snapshot
 from mem2evolve.memory.records import (
     AgentRecord,
     ExperienceRecord,
@@ -13,7 +14,6 @@ from mem2evolve.memory.records import (
     StatusChange,
     ToolRecord,
 )
-from mem2evolve.memory.snapshot import Snapshot
 
 STATUSES = ["candidate", "active", "superseded", "quarantined", "retired"]
 

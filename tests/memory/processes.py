@@ -10,7 +10,7 @@ from typing import NamedTuple
 _HEAD = """
 import asyncio, sys, uuid
 from pathlib import Path
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.store import Record
 
 def row(key, name):

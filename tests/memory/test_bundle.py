@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mem2evolve.errors import InputError, StoreMismatch
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.bundle import write as writing
 from mem2evolve.memory.bundle.form import KINDS
 from mem2evolve.memory.bundle.plan import plan_import
 from mem2evolve.memory.bundle.policy import LESSON_CHARS, SOURCE_CHARS, objection
 from mem2evolve.memory.bundle.read import Bundle
 from mem2evolve.memory.bundle.write import export_bundle
-from mem2evolve.memory.edge import EdgeStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import Case, StatusChange
 from mem2evolve.memory.rows import AnyRecord
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.nodes import distill
 
 from .bundles import bundle_of, expert, lesson, run, tool

@@ -10,15 +10,15 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from mem2evolve.errors import InputError, NotFoundError
-from mem2evolve.memory.cascade import plan_deletion
-from mem2evolve.memory.deletion import Deletion, Step, carry_out, steps_of
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.care.cascade import plan_deletion
+from mem2evolve.memory.care.deletion import Deletion, Step, carry_out, steps_of
+from mem2evolve.memory.care.snapshot import Snapshot, take_snapshot
+from mem2evolve.memory.care.targets import Target, find_target
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.projection import write_projection
 from mem2evolve.memory.records import AgentRecord, ExperienceRecord, RunRecord, ToolRecord
 from mem2evolve.memory.rows import AnyRecord
-from mem2evolve.memory.snapshot import Snapshot, take_snapshot
-from mem2evolve.memory.targets import Target, find_target
 
 from .conftest import WordsEmbedder
 from .made import expert, lesson, run, snapshots, tool, went

@@ -15,8 +15,8 @@ import pytest
 
 from mem2evolve.errors import StoreBusy, StoreDamaged, StoreError
 from mem2evolve.memory import edge, engine
-from mem2evolve.memory.edge import EdgeStore
-from mem2evolve.memory.faults import translate
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.faults import translate
 from mem2evolve.memory.store import Record
 
 from .processes import HOLDER, WRITER, start

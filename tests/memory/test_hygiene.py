@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mem2evolve.memory.checkup import examine
-from mem2evolve.memory.edge import EdgeStore
-from mem2evolve.memory.hygiene import Move, Plan, loses, plan_pruning, upper_bound
-from mem2evolve.memory.links import links_of
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.care.checkup import examine
+from mem2evolve.memory.care.hygiene import Move, Plan, loses, plan_pruning, upper_bound
+from mem2evolve.memory.care.links import links_of
+from mem2evolve.memory.care.snapshot import Ledger, Snapshot, brought_back, moment, take_snapshot
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import Usage
-from mem2evolve.memory.snapshot import Ledger, Snapshot, brought_back, moment, take_snapshot
 
 from .conftest import WordsEmbedder
 from .made import expert, lesson, run, tool, went

@@ -1,11 +1,11 @@
-"""What `memory.integrity` finds, on every back-end."""
+"""What `memory.care.integrity` finds, on every back-end."""
 
 import uuid
 from typing import Any
 
 import pytest
 
-from mem2evolve.memory.integrity import faults
+from mem2evolve.memory.care.integrity import faults
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import AgentRecord, ExperienceRecord, RunRecord, ToolRecord
 from mem2evolve.memory.rows import COLLECTION, RecordKind, payload_of

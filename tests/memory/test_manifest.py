@@ -8,7 +8,7 @@ import pytest
 
 from mem2evolve.errors import StoreDamaged, StoreMismatch
 from mem2evolve.memory import manifest as manifests
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.manifest import Manifest, setting_of
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import Need

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mem2evolve.errors import ConfigError, NotFoundError, StoreDamaged
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import UNCALIBRATED, Need, Usage
 from mem2evolve.memory.records import (
@@ -20,7 +21,6 @@ from mem2evolve.memory.records import (
     Status,
     ToolRecord,
 )
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import MemoryStore, Record
 from mem2evolve.settings import Settings
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mem2evolve.errors import InputError, StoreError, StoreMismatch
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.migrate import compare, migrate
 from mem2evolve.memory.records import Case
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import COLLECTIONS, Collection, MemoryStore, Record
 
 from .bundles import expert, lesson, run, tool

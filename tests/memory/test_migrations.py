@@ -9,13 +9,13 @@ import pytest
 
 from mem2evolve.errors import StoreError, StoreMismatch
 from mem2evolve.memory import migrations
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.manifest import SCHEMA_VERSION, Manifest
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.migrations import MIGRATIONS, migrate
 from mem2evolve.memory.records import RunRecord
 from mem2evolve.memory.rows import payload_of
-from mem2evolve.memory.server import ServerStore
 from mem2evolve.memory.store import INDEXED, MemoryStore, Record
 
 from .conftest import WordsEmbedder

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mem2evolve.memory.opposite import opposite
+from mem2evolve.memory.care.opposite import opposite
 
 WORDS = ["round", "total", "price", "tax", "table", "header", "row", "file", "page", "name"]
 sentences = st.lists(st.sampled_from(WORDS), min_size=3, max_size=6, unique=True).map(" ".join)

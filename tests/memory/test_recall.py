@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.labelled_set import LABELLED
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import (

@@ -15,7 +15,8 @@ import pytest
 from mem2evolve.errors import ModelUnavailable, StoreBusy, StoreMismatch
 from mem2evolve.memory import manifest as manifests
 from mem2evolve.memory import reembed as module
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.manifest import Manifest
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.recall import Calibration, Need
@@ -27,7 +28,6 @@ from mem2evolve.memory.records import (
     stable_id,
 )
 from mem2evolve.memory.reembed import Generations, reembed
-from mem2evolve.memory.server import ServerStore
 
 from .conftest import WordsEmbedder
 from .processes import HOLDER, start
@@ -237,7 +237,7 @@ def deadly(real):
     return call
 
 from tests.memory.test_reembed import Longer, quiet
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.reembed import reembed
 
 for owner, name in ((Path, "rename"), (Path, "replace"), (shutil, "rmtree")):
@@ -299,7 +299,7 @@ async def test_nobody_else_gets_in_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not in this process, and not from another one, which is told why."""
-    monkeypatch.setattr("mem2evolve.memory.access.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("mem2evolve.memory.backends.access.PATIENCE_SECONDS", 0.2)
     alone = EdgeStore(tmp_path, alone="which makes its vectors anew")
     await alone.read_manifest()
     with pytest.raises(StoreBusy):
@@ -343,7 +343,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.memory.test_reembed import Longer, quiet
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.manifest import Manifest
 from mem2evolve.memory.reembed import reembed
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from mem2evolve.errors import StoreError, StoreUnavailable
-from mem2evolve.memory.server import ServerStore
+from mem2evolve.memory.backends.server import ServerStore
 
 KEY = "00000000-0000-0000-0000-000000000001"
 

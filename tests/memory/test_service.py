@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from mem2evolve import errors
 from mem2evolve.errors import StoreBusy, StoreError
 from mem2evolve.memory import access, address, remote, service, wire
-from mem2evolve.memory.edge import EdgeStore
-from mem2evolve.memory.operations import Operations
-from mem2evolve.memory.owner import owner_of
-from mem2evolve.memory.remote import Refused, Remote
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.operations import Operations
+from mem2evolve.memory.backends.owner import owner_of
+from mem2evolve.memory.backends.remote import Refused, Remote
+from mem2evolve.memory.backends.wire import Frame, Lost
 from mem2evolve.memory.store import Record
-from mem2evolve.memory.wire import Frame, Lost
 
 KEY = "00000000-0000-4000-8000-000000000001"
 ROW = Record(id=KEY, vector=[1.0, 2.0], payload={"name": "x"})

@@ -15,9 +15,9 @@ import pytest
 
 from mem2evolve.errors import StoreBusy, StoreDamaged, StoreUnavailable
 from mem2evolve.memory import access, remote
-from mem2evolve.memory.edge import EdgeStore
+from mem2evolve.memory.backends.edge import EdgeStore
+from mem2evolve.memory.backends.wire import Lost
 from mem2evolve.memory.store import Record
-from mem2evolve.memory.wire import Lost
 
 from .processes import HOLDER, WRITER, Child, owner_pid, start, write_to
 
@@ -191,7 +191,7 @@ async def test_a_request_that_kills_owners_is_given_up(
         raise Lost("gone")
 
     await store.put("tools", [row("x")])
-    monkeypatch.setattr("mem2evolve.memory.engine.Engine.count", die)
+    monkeypatch.setattr("mem2evolve.memory.backends.engine.Engine.count", die)
     with pytest.raises(StoreUnavailable, match="lost 5 times"):
         await store.count("tools")
     assert len(tries) == 5

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .._common import say, short
 
 if TYPE_CHECKING:
-    from ...memory.links import Links
+    from ...memory.care.links import Links
     from ...memory.records import ExperienceRecord
 
 

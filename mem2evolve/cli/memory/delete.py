@@ -11,7 +11,7 @@ from .._text import typed
 from ._ask import DRY_RUN, JSON, YES, agreed, can_ask, say_lines
 
 if TYPE_CHECKING:
-    from ...memory.deletion import Deletion
+    from ...memory.care.deletion import Deletion
     from ...memory.records import ToolRecord
     from ...settings import Settings
 
@@ -35,10 +35,10 @@ def delete(what: str, namespace: str | None, **options: bool) -> None:
 async def _delete(
     what: str, namespace: str | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    from ...memory.cascade import plan_deletion  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.deletion import carry_out  # noqa: PLC0415
-    from ...memory.snapshot import take_snapshot  # noqa: PLC0415
-    from ...memory.targets import find_target  # noqa: PLC0415
+    from ...memory.care.cascade import plan_deletion  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.care.deletion import carry_out  # noqa: PLC0415
+    from ...memory.care.snapshot import take_snapshot  # noqa: PLC0415
+    from ...memory.care.targets import find_target  # noqa: PLC0415
     from ...settings import Settings  # noqa: PLC0415
 
     settings = Settings.from_env()

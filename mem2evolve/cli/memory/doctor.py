@@ -13,7 +13,7 @@ from .._text import hang, one_line
 from ._ask import JSON
 
 if TYPE_CHECKING:
-    from ...memory.checkup import Finding
+    from ...memory.care.checkup import Finding
 
 TROUBLES = ("contradiction", "loser", "missing tool", "twins", "quarantined", "no evidence")
 INDENT = 15
@@ -42,8 +42,8 @@ def doctor(namespace: str | None, only: tuple[str, ...], limit: int, *, as_json:
 
 
 async def _doctor(wanted: _Wanted, *, as_json: bool) -> None:
-    from ...memory.checkup import examine  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.snapshot import take_snapshot  # noqa: PLC0415
+    from ...memory.care.checkup import examine  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.care.snapshot import take_snapshot  # noqa: PLC0415
 
     async with open_memory() as memory:
         snapshot = await take_snapshot(memory, wanted.namespace)

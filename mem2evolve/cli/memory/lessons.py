@@ -106,8 +106,8 @@ def show(lesson: str, *, as_json: bool) -> None:
 
 
 async def _show(wanted: str, *, as_json: bool) -> None:
-    from ...memory.links import links_of  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.snapshot import Ledger, take_snapshot  # noqa: PLC0415
+    from ...memory.care.links import links_of  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.care.snapshot import Ledger, take_snapshot  # noqa: PLC0415
 
     async with open_memory() as kept:
         snapshot = await take_snapshot(kept)

@@ -35,8 +35,8 @@ def migrate(url: str, *, api_key_env: str, overwrite: bool, yes: bool, as_json: 
 async def _migrate(
     url: str, api_key_env: str, *, overwrite: bool, yes: bool, as_json: bool
 ) -> None:
-    from ...memory.edge import EdgeStore  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.server import ServerStore  # noqa: PLC0415
+    from ...memory.backends.edge import EdgeStore  # noqa: PLC0415 - `--help` stays quick
+    from ...memory.backends.server import ServerStore  # noqa: PLC0415
     from ...memory.transfer import check_differing, compare, transfer  # noqa: PLC0415
     from ...settings import Settings  # noqa: PLC0415
 

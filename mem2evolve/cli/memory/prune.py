@@ -10,7 +10,7 @@ from .._common import print_json, print_table, short, wait
 from ._ask import DRY_RUN, JSON, YES, agreed, can_ask
 
 if TYPE_CHECKING:
-    from ...memory.hygiene import Move, Plan
+    from ...memory.care.hygiene import Move, Plan
 
 RULES = ("loses", "unused", "quarantined", "twin")
 
@@ -48,8 +48,8 @@ async def _prune(
     as_json: bool,
 ) -> None:
     from ...api import open_resources  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.hygiene import plan_pruning  # noqa: PLC0415
-    from ...memory.snapshot import take_snapshot  # noqa: PLC0415
+    from ...memory.care.hygiene import plan_pruning  # noqa: PLC0415
+    from ...memory.care.snapshot import take_snapshot  # noqa: PLC0415
     from ...nodes.life.pruning import carry_out  # noqa: PLC0415
 
     resources = open_resources()

@@ -57,8 +57,8 @@ async def _reembed(*, yes: bool, as_json: bool) -> None:
 
 
 def _store(settings: "Settings") -> "Generations":
-    from ...memory.edge import EdgeStore  # noqa: PLC0415
-    from ...memory.server import ServerStore  # noqa: PLC0415
+    from ...memory.backends.edge import EdgeStore  # noqa: PLC0415
+    from ...memory.backends.server import ServerStore  # noqa: PLC0415
 
     if settings.qdrant_url:
         return ServerStore(url=settings.qdrant_url, api_key=settings.qdrant_api_key)

@@ -10,7 +10,7 @@ from .._common import print_json, say, short, wait
 from .._text import one_line
 
 if TYPE_CHECKING:
-    from ...memory.integrity import Fault
+    from ...memory.care.integrity import Fault
     from ...nodes.desk import Resources
 
 WRONG = 1
@@ -30,7 +30,7 @@ def verify(*, vectors: bool, tools: bool, as_json: bool) -> None:
 
 async def _verify(*, vectors: bool, tools: bool, as_json: bool) -> bool:
     from ...api import open_resources  # noqa: PLC0415 - `--help` stays quick
-    from ...memory.integrity import faults  # noqa: PLC0415
+    from ...memory.care.integrity import faults  # noqa: PLC0415
 
     resources = open_resources()
     found: list[Fault] = []
@@ -56,7 +56,7 @@ async def _verify(*, vectors: bool, tools: bool, as_json: bool) -> bool:
 async def _failing(resources: "Resources") -> "AsyncIterator[Fault]":
     """Yield the tools in use that fail their cases today."""
     from ...graph.context import Context  # noqa: PLC0415
-    from ...memory.integrity import Fault, name_of  # noqa: PLC0415
+    from ...memory.care.integrity import Fault, name_of  # noqa: PLC0415
     from ...memory.records import RECRUITABLE  # noqa: PLC0415
     from ...nodes.creation.verify import failing  # noqa: PLC0415
     from ...nodes.desk import Desk  # noqa: PLC0415

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
-from ..errors import StoreError
+from ...errors import StoreError
 from . import address, wire
 from .operations import Operations, perform
 from .wire import Closed, Frame, Lost

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from .memory import Memory
-from .recall import Usage
-from .records import AgentRecord, ExperienceRecord, RunRecord, StatusChange, ToolRecord
-from .rows import Kept
+from ..memory import Memory
+from ..recall import Usage
+from ..records import AgentRecord, ExperienceRecord, RunRecord, StatusChange, ToolRecord
+from ..rows import Kept
 
 JUDGED: Final = ("success", "failure")
 

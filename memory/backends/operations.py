@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from .store import COLLECTIONS, Collection, Hit, Record, Where
+from ..store import COLLECTIONS, Collection, Hit, Record, Where
 from .wire import Frame, pack_records, unpack_records, unpack_vector
 
 
@@ -52,7 +52,7 @@ class Operations(Protocol):
 
 
 def perform(target: Operations, request: Frame) -> Frame:
-    """Do what a request of `memory.remote` asks for; return the answer it reads.
+    """Do what a request of `memory.backends.remote` asks for; return the answer it reads.
 
     Raises:
         ValueError: If there is no such operation or collection.

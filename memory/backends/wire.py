@@ -13,9 +13,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from .. import errors
-from ..errors import Mem2EvolveError, StoreError
-from .store import Record
+from ... import errors
+from ...errors import Mem2EvolveError, StoreError
+from ..store import Record
 
 PROTOCOL: Final = 2
 """Raised when frames or operations change. The frames of the greeting never do."""

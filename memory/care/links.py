@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .records import ExperienceRecord
+from ..records import ExperienceRecord
 
 Links = dict[str, list[ExperienceRecord]]
 

@@ -6,8 +6,8 @@ The one place to extend when a record gets a field that holds an id.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from .records import AgentRecord, ExperienceRecord, RunRecord, ToolRecord
-from .rows import AnyRecord
+from ..records import AgentRecord, ExperienceRecord, RunRecord, ToolRecord
+from ..rows import AnyRecord
 
 T = TypeVar("T", ToolRecord, AgentRecord, ExperienceRecord)
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ..store import Collection, Hit, Record, Where
 from . import wire
 from .operations import Operations
-from .store import Collection, Hit, Record, Where
 from .wire import Frame, Leaving, Lost
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from .memory import Memory
-from .recall import Usage, wilson_lower_bound
-from .records import RECRUITABLE, AgentRecord, ExperienceRecord, Status, ToolRecord
-from .rows import Kept, KeptKind
+from ..memory import Memory
+from ..recall import Usage, wilson_lower_bound
+from ..records import RECRUITABLE, AgentRecord, ExperienceRecord, Status, ToolRecord
+from ..rows import Kept, KeptKind
 from .snapshot import Ledger, Snapshot, brought_back, count_uses, moment
 
 MIN_USES: Final = 5

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import InputError, NotFoundError
+from ...errors import InputError, NotFoundError
+from ..records import ExperienceRecord
+from ..rows import Asset
 from .hygiene import kind_of, name_of
-from .records import ExperienceRecord
-from .rows import Asset
 from .snapshot import Snapshot
 
 MIN_ID: Final = 4

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import StoreBusy
-from .records import now
+from ...errors import StoreBusy
+from ..records import now
 
 LOCK_FILE: Final = "owner.lock"
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import StoreDamaged
-from .bank import Bank
-from .records import RunRecord, ToolRecord
-from .rows import COLLECTION, AnyRecord, RecordKind, parse
-from .store import Record
+from ...errors import StoreDamaged
+from ..bank import Bank
+from ..records import RunRecord, ToolRecord
+from ..rows import COLLECTION, AnyRecord, RecordKind, parse
+from ..store import Record
 
 SAME_VECTOR: Final = 0.999
 """Cosine similarity that a stored vector and its card's must have; rounding takes less."""

@@ -4,11 +4,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import StoreDamaged
+from ...errors import StoreDamaged
+from ..manifest import generation_of
+from ..store import COLLECTIONS, INDEXED, Collection, Hit, Record, Where
 from .clients import Clients
-from .manifest import generation_of
 from .payload import canonical, conditions, pack, require_uuid, unpack
-from .store import COLLECTIONS, INDEXED, Collection, Hit, Record, Where
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient

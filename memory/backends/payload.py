@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from .store import INDEXED, Collection, Where
+from ..store import INDEXED, Collection, Where
 
 BODY: Final = "body"
 """Key that holds the payload as JSON text, beside a copy of the indexed fields.

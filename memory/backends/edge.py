@@ -1,7 +1,7 @@
 """The embedded store: Qdrant Edge, one shard per collection, in this process or in another.
 
-- One process owns a folder (`memory.owner`) and serves it to the other processes of the same user
-  (`memory.service`); when it ends, one of them takes over (`memory.access`).
+- One process owns a folder (`memory.backends.owner`) and serves it to the other processes of the same user
+  (`memory.backends.service`); when it ends, one of them takes over (`memory.backends.access`).
 - The `EdgeStore`s of one process share it. One worker thread owns the shards: the engine is fast,
   and no lock is held over an `await`.
 - Every write goes through the write-ahead log, so a killed process loses none, whatever the signal:
@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import StoreError, StoreMismatch
+from ...errors import StoreError, StoreMismatch
+from ..manifest import generation_of
+from ..store import COLLECTIONS, Collection, Hit, Record, Where
 from .access import Access
 from .engine import generation_folder
-from .manifest import generation_of
 from .operations import Operations
 from .owner import busy
-from .store import COLLECTIONS, Collection, Hit, Record, Where
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ..memory import Memory
+from ..projection import remove_projection
+from ..records import RunRecord, ToolRecord
+from ..rows import COLLECTION, AnyRecord, RecordKind
 from .hygiene import kind_of
-from .memory import Memory
-from .projection import remove_projection
-from .records import RunRecord, ToolRecord
-from .rows import COLLECTION, AnyRecord, RecordKind
 
 ASKED: Final = "asked for"
 """Why something goes that a person named."""

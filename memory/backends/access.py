@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ..errors import StoreError, StoreUnavailable
+from ...errors import StoreError, StoreUnavailable
 from .engine import Engine
 from .faults import translate
 from .operations import Operations

@@ -1,4 +1,4 @@
-"""The shards of one folder, owned by one thread. See `memory.edge` for the rules."""
+"""The shards of one folder, owned by one thread. See `memory.backends.edge` for the rules."""
 
 import shutil
 import time
@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ..errors import StoreDamaged
-from . import manifest as manifests
+from ...errors import StoreDamaged
+from .. import manifest as manifests
+from ..store import INDEXED, Collection, Hit, Record, Where
 from .faults import damaged, disk_full, translate
 from .operations import Operations
 from .owner import OwnerLock
 from .payload import canonical, conditions, pack, require_uuid, unpack
-from .store import INDEXED, Collection, Hit, Record, Where
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, Filter, Point

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
+from ..memory import Memory
+from ..records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord
+from ..rows import Kept
 from .hygiene import (
     UNUSED_DAYS,
     brought_in,
@@ -15,9 +18,6 @@ from .hygiene import (
     name_of,
     why_loses,
 )
-from .memory import Memory
-from .records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord
-from .rows import Kept
 from .snapshot import Ledger, Snapshot, moment
 
 Trouble = Literal["contradiction", "loser", "missing tool", "twins", "quarantined", "no evidence"]

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ..errors import StoreBusy, StoreDamaged, StoreError, StoreMismatch, StoreUnavailable
+from ...errors import StoreBusy, StoreDamaged, StoreError, StoreMismatch, StoreUnavailable
 
 _ERRNO: Final = re.compile(r"\(os error (\d+)\)")
 _KEY_REFUSED: Final = frozenset({401, 403})

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord, card
+from ..rows import Asset, Kept
 from .deletion import ASKED, Changed, Deletion, Gone
 from .hygiene import kind_of, name_of
-from .records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord, card
 from .references import references_of, rename_in
-from .rows import Asset, Kept
 from .snapshot import Ledger, Snapshot
 
 LEARNED_CHARS: Final = 300
