@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
-from ..memory import Memory
+from ..memory import JUDGED, Memory
 from ..recall import Usage
 from ..records import AgentRecord, ExperienceRecord, RunRecord, StatusChange, ToolRecord
 from ..rows import Kept
-
-JUDGED: Final = ("success", "failure")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...memory.care.hygiene import LOSES, in_use, kind_of, loses, name_of, why_loses
-from ...memory.care.snapshot import JUDGED, brought_back, count_uses
+from ...memory.care.snapshot import brought_back, count_uses
+from ...memory.memory import JUDGED
 from ...memory.recall import Usage
 from ...memory.records import ExperienceRecord, RunRecord
 from ...memory.rows import Kept
