@@ -88,6 +88,13 @@ async def test_a_lesson_supports_the_one_it_was_built_on(agent: Agent) -> None:
     assert f"{LESSON['applies_when']}: {LESSON['knowledge']}" in asked
 
 
+async def test_what_was_not_shown_is_not_supported(agent: Agent) -> None:
+    """However close it is: the run did not build on it."""
+    await agent.seed(lesson_record(**BOUNDS))
+    await agent.run(first_run(contradicts=NONE), lessons_for_planning=0)
+    assert (await lessons(agent))[LESSON["title"]].supports == ()
+
+
 async def test_lessons_that_contradict_each_other_are_shown_together(agent: Agent) -> None:
     """The one that is recalled brings the other, with how each fared; neither is confirmed by the success."""
     known = lesson_record(**BOUNDS)
@@ -263,18 +270,26 @@ async def test_a_correction_works_where_the_run_did(agent: Agent) -> None:
     assert (new.namespace, new.contradicts) == ("one", ())
 
 
-async def test_a_persons_words_outlast_a_verdict(agent: Agent) -> None:
-    """What a person edited is not superseded when the run is judged anew, and the old words do not come back."""
+@pytest.mark.parametrize("title", [LESSON["title"], "Mind the bounds"])
+async def test_a_persons_words_outlast_a_verdict(agent: Agent, title: str) -> None:
+    """What a person edited is not superseded when the run is judged anew, and the old words do not come back.
+
+    Those are evidence for the new ones, directly if they are still that close, else by the chain.
+    """
     await agent.seed()
     run = await agent.run(
         Cast(plan=plan_of(), act=[call(), "385"], second_answer="385", generalise=LESSON)
     )
     [old] = await agent.memory.list("experience")
-    edited = old.model_copy(update={"knowledge": "Call it twice.", "supersedes": old.id})
+    changed = {"title": title, "knowledge": "Call it twice.", "supersedes": old.id}
+    edited = old.model_copy(update=changed)
     await agent.memory.put(edited)
     await agent.memory.set_status("experience", old.id, "superseded", "a person edited it: so")
     await agent.start(Cast(generalise=LESSON), says(run, right=True, because="it is"))
 
     statuses = {one.id: one.status for one in await agent.memory.list("experience")}
     assert statuses == {old.id: "superseded", edited.id: "active"}
-    assert (await agent.record(run)).learned == (edited.id,)
+    by_hand = edited.id if title == LESSON["title"] else old.id
+    assert (await agent.record(run)).learned == (by_hand,)
+    evidence = Ledger(await take_snapshot(agent.memory)).evidence(edited)
+    assert [one.id for one in evidence] == [run["run_id"]]
