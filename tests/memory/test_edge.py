@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mem2evolve.errors import StoreBusy, StoreDamaged, StoreError
-from mem2evolve.memory import edge, engine
+from mem2evolve.memory.backends import edge, engine
 from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.backends.faults import translate
 from mem2evolve.memory.store import Record

@@ -305,7 +305,7 @@ async def test_nobody_else_gets_in_meanwhile(
     with pytest.raises(StoreBusy):
         await EdgeStore(tmp_path).count("tools")
     script = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom mem2evolve.memory import access, edge\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom mem2evolve.memory.backends import access, edge\n"
         "access.PATIENCE_SECONDS = 0.2\n"
         "try:\n    asyncio.run(edge.EdgeStore(Path(sys.argv[1])).count('tools'))\n"
         "except Exception as exc:\n    print(type(exc).__name__, exc)\n"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mem2evolve import errors
 from mem2evolve.errors import StoreBusy, StoreError
-from mem2evolve.memory import access, address, remote, service, wire
+from mem2evolve.memory.backends import access, address, remote, service, wire
 from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.backends.operations import Operations
 from mem2evolve.memory.backends.owner import owner_of
@@ -270,10 +270,10 @@ async def test_who_hung_up_is_not_served(owner: EdgeStore, tmp_path: Path) -> No
     assert owner._access is not None
     working = owner._access.submit(lambda _: go_on.wait(20))
     end = Remote(path_of(tmp_path / "memory"), patience=5)
+    assert owner._access._service is not None
+    [peer] = owner._access._service._peers.values()  # while it is there: it ends when the other side does
     wire.send(end._sock, Frame({"do": "delete", "in": "tools", "ids": [KEY]}))
     end.close()
-    assert owner._access._service is not None
-    [peer] = owner._access._service._peers.values()
     while owner._access._worker._jobs.empty():  # until the request waits behind the work
         await asyncio.to_thread(peer.join, 0.01)
     go_on.set()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mem2evolve.errors import StoreBusy, StoreDamaged, StoreUnavailable
-from mem2evolve.memory import access, remote
+from mem2evolve.memory.backends import access, remote
 from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.backends.wire import Lost
 from mem2evolve.memory.store import Record

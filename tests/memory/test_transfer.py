@@ -13,9 +13,9 @@ from mem2evolve.errors import InputError, StoreError, StoreMismatch
 from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.memory import Memory
-from mem2evolve.memory.migrate import compare, migrate
 from mem2evolve.memory.records import Case
 from mem2evolve.memory.store import COLLECTIONS, Collection, MemoryStore, Record
+from mem2evolve.memory.transfer import compare, transfer
 
 from .bundles import expert, lesson, run, tool
 from .conftest import WordsEmbedder
@@ -89,7 +89,7 @@ async def test_everything_is_copied(source: MemoryStore, target: MemoryStore) ->
     """Payloads exactly, vectors to single precision, so that recall answers the same."""
     told: list[tuple[str, int, int]] = []
     before = await contents(source)
-    found = await migrate(source, target, tell=lambda *one: told.append(one))
+    found = await transfer(source, target, tell=lambda *one: told.append(one))
 
     assert found.total == found.missing == {
         "tools": 2, "agents": 1, "experiences": MANY, "runs": 1,
@@ -105,9 +105,9 @@ async def test_everything_is_copied(source: MemoryStore, target: MemoryStore) ->
 
 async def test_a_second_copy_writes_nothing(source: MemoryStore, target: MemoryStore) -> None:
     """What is equal is left alone, and so is what the target has beside it."""
-    await migrate(source, target)
+    await transfer(source, target)
     await Memory(target, WordsEmbedder()).put(lesson(title="Theirs"))
-    again = await migrate(source, Dying(target, 0))
+    again = await transfer(source, Dying(target, 0))
 
     assert again.left == 0
     assert await target.count("experiences") == MANY + 1
@@ -117,9 +117,9 @@ async def test_a_second_copy_writes_nothing(source: MemoryStore, target: MemoryS
 async def test_broken_off_it_goes_on(source: MemoryStore, target: MemoryStore, writes: int) -> None:
     """After any number of writes: the next call copies only what is missing."""
     with pytest.raises(KeyboardInterrupt):
-        await migrate(source, Dying(target, min(writes, 5)))
+        await transfer(source, Dying(target, min(writes, 5)))
     there = sum([await target.count(one) for one in COLLECTIONS])
-    found = await migrate(source, target)
+    found = await transfer(source, target)
 
     assert found.left == MANY + 4 - there
     assert await contents(target) == await contents(source)
@@ -127,23 +127,23 @@ async def test_broken_off_it_goes_on(source: MemoryStore, target: MemoryStore, w
 
 async def test_a_target_that_differs_is_refused(source: MemoryStore, target: MemoryStore) -> None:
     """Nothing is written, not even what is missing; told to, it replaces them."""
-    await migrate(source, target)
+    await transfer(source, target)
     await target.delete("agents", [expert().id])
     theirs = Memory(target, WordsEmbedder())
     await theirs.set_status("tool", tool().id, "quarantined", "faulted there")
     before = await contents(target)
     with pytest.raises(StoreMismatch, match=f"1 of these records .* tools {tool().id}") as error:
-        await migrate(source, target)
+        await transfer(source, target)
     assert "--overwrite" in error.value.hint
     assert await contents(target) == before
 
-    await migrate(source, target, overwrite=True)
+    await transfer(source, target, overwrite=True)
     assert await contents(target) == await contents(source)
 
 
 async def test_another_vector_differs(source: MemoryStore, target: MemoryStore) -> None:
     """The payload is not all: a record found by another vector is another."""
-    await migrate(source, target)
+    await transfer(source, target)
     [row] = await target.get("tools", [tool().id])
     await target.put("tools", [Record(id=row.id, vector=[1.0] * 64, payload=row.payload)])
 
@@ -161,7 +161,7 @@ async def test_a_target_made_otherwise_is_refused(
     manifest = {**(await source.read_manifest() or {}), **change}
     await target.write_manifest(manifest)
     with pytest.raises(StoreMismatch, match="The target was made with"):
-        await migrate(source, target, overwrite=True)
+        await transfer(source, target, overwrite=True)
     assert await contents(target) == {"manifest": manifest}
 
 
@@ -171,7 +171,7 @@ async def test_a_source_of_a_later_version_is_refused(
     """Its records are not understood here."""
     await source.write_manifest({**(await source.read_manifest() or {}), "schema_version": 99})
     with pytest.raises(StoreMismatch, match="schema version 99"):
-        await migrate(source, target)
+        await transfer(source, target)
     assert await target.read_manifest() is None
 
 
@@ -182,7 +182,7 @@ async def test_records_without_a_manifest_are_not_joined(
     stray = Record(id=str(uuid.uuid4()), vector=[1.0, 0.0], payload={})
     await target.put("agents", [stray])
     with pytest.raises(StoreMismatch, match="records in agents"):
-        await migrate(source, target)
+        await transfer(source, target)
     assert await target.count("agents") == 1
     assert await target.read_manifest() is None
 
@@ -191,7 +191,7 @@ async def test_nothing_to_copy(target: MemoryStore, tmp_path: Path) -> None:
     """An empty memory is no success."""
     empty = EdgeStore(tmp_path / "empty")
     with pytest.raises(InputError, match="nothing to copy"):
-        await migrate(empty, target)
+        await transfer(empty, target)
     await empty.close()
 
 
@@ -208,4 +208,4 @@ async def test_a_copy_that_is_not_equal_is_found_out(
 ) -> None:
     """It is compared at the end, whatever the target said."""
     with pytest.raises(StoreError, match=r"experiences is not equal: 3 records are missing, 0"):
-        await migrate(source, Forgetful(target, -1))
+        await transfer(source, Forgetful(target, -1))
