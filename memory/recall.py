@@ -163,7 +163,7 @@ def same_words(one: str, other: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in re.findall(r"\w+", text.casefold()) if word not in _ARTICLES]
+    return [word for word in re.findall(r"[^\W_]+", text.casefold()) if word not in _ARTICLES]
 
 
 def step(score: float) -> int:

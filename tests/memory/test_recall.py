@@ -206,6 +206,7 @@ def test_ranking_keeps_everything(found: list[Candidate]) -> None:
         ("mean: Computes the mean.", "median: Computes the median.", False),
         ("a_to_b: From A to B.", "a_to_b: From B to A.", False),
         ("days: Counts days.", "days: Counts days, ends excluded.", False),
+        ("days_between: Counts days.", "days between: Counts the days", True),
         ("größe: Misst die Größe.", "Größe: misst die größe", True),
     ],
 )
