@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ..errors import InputError, StoreError, StoreMismatch
 from .manifest import Manifest
@@ -100,7 +100,7 @@ async def transfer(
     check_differing(before, overwrite=overwrite)
     if await target.read_manifest() is None:
         # First, so that a copy that was broken off is known for what it is.
-        await target.write_manifest((await _manifest(source, target)).to_json())
+        await target.write_manifest(await _manifest(source, target))
     written = 0
     for collection in COLLECTIONS:
         async for page, there in _pairs(source, target, collection):
@@ -139,8 +139,8 @@ async def _verify(source: MemoryStore, target: MemoryStore, tell: Tell) -> None:
             )
 
 
-async def _manifest(source: MemoryStore, target: MemoryStore) -> Manifest:
-    """Return the manifest of the source, after comparing that of the target."""
+async def _manifest(source: MemoryStore, target: MemoryStore) -> Mapping[str, Any]:
+    """Return the manifest of the source, as it is kept, after comparing that of the target."""
     stored = await source.read_manifest()
     if stored is None:
         raise InputError(
@@ -157,14 +157,14 @@ async def _manifest(source: MemoryStore, target: MemoryStore) -> Manifest:
                     f"The target has records in {collection}, but does not say how they were made.",
                     hint="Nothing was written. Use an empty server, or remove its collections mem2evolve_*.",
                 )
-        return ours
+        return stored
     theirs = Manifest.from_json(found)
-    if theirs != ours:
+    if _described(theirs) != _described(ours):
         raise StoreMismatch(
             f"The target was made with {_described(theirs)}, this memory with {_described(ours)}.",
             hint="Nothing was written. Use another server, or remove its collections mem2evolve_*.",
         )
-    return ours
+    return stored
 
 
 def _described(manifest: Manifest) -> str:

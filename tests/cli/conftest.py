@@ -19,6 +19,7 @@ from ..openai_server import OpenAIServer
 COMMAND = (sys.executable, "-m", "mem2evolve.cli")
 TASK = "What is three times 14?"
 PATIENCE_S = 40.0
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
 class Done(NamedTuple):
@@ -156,6 +157,18 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(tmp_path)
     yield cli
     cli.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a disk of 1 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:  # noqa: S603
+        pytest.skip("mounting is not allowed here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
 
 
 class _Left(BaseException):

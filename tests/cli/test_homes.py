@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from mem2evolve.memory.backends.edge import EdgeStore
 
 from ..openai_server import OpenAIServer
 from .brain import Brain
-from .conftest import COMMAND, TASK, Cli, Done, Say
-
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+from .conftest import AS_ROOT, COMMAND, TASK, Cli, Done, Say
 
 
 @pytest.fixture
@@ -99,18 +96,6 @@ def test_no_bubblewrap(cli: Cli) -> None:
     assert told.code == 2
     assert "FAIL sandbox" in told.out
     assert "unsafe-subprocess" in told.out
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a disk of 1 MB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:  # noqa: S603
-        pytest.skip("mounting is not allowed here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
 
 
 @AS_ROOT

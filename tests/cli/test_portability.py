@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from mem2evolve.memory.memory import Memory
 from mem2evolve.settings import Settings
 
 from ..memory.bundles import bundle_of, expert, lesson, run, tool
-from .conftest import Say
+from .conftest import AS_ROOT, Say
 
 ALL = (tool(), expert(), lesson(), run())
 
@@ -162,6 +163,23 @@ def test_a_home_of_a_later_version(say: Say, home: Path) -> None:
     say("memory", "import", "b.zip", "--yes").refused("schema version 99")
     say("memory", "migrate", "--to", "http://127.0.0.1:9", "--yes").refused("schema version 99")
     assert not (home.parent / "out.zip").exists()
+
+
+@AS_ROOT
+def test_full_disks(say: Say, home: Path, small_disk: Path) -> None:
+    """Into a home without room nothing comes; a bundle that does not fit is not left in part."""
+    say("memory", "export", "b.zip", ok=True)
+    words = ("--home", str(small_disk / "home"), "memory", "import", "b.zip", "--yes")
+    done = say(*words)
+    assert (done.code, "it is full" in done.err, "Free some space" in done.err) == (2, True, True)
+    assert not list(small_disk.rglob("manifest.json"))
+
+    remember(home, run(id="00000000-0000-5000-8000-000000000002", answer=os.urandom(1 << 20).hex()))
+    (small_disk / "b.zip").write_text("old")
+    words = ("--home", str(home), "memory", "export", str(small_disk / "b.zip"), "--yes")
+    say(*words).refused("No space left")
+    assert (small_disk / "b.zip").read_text() == "old"
+    assert [path.name for path in small_disk.glob("*.new")] == []
 
 
 class Refuses(BaseHTTPRequestHandler):

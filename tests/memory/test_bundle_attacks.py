@@ -235,16 +235,17 @@ def test_a_list_of_entries_beyond_all_bounds(tmp_path: Path) -> None:
     refused(path, "no zip file", "list of entries")
 
 
-def test_overlapping_entries(tmp_path: Path) -> None:
-    """Many entries over the same bytes."""
+@pytest.mark.parametrize("way", ["place", "length"])
+def test_overlapping_entries(tmp_path: Path, way: str) -> None:
+    """Many entries over the same bytes: all at one place, or each as long as the file."""
     path = bundle_of(tmp_path / "b.zip", *ALL, *(lesson(title=f"t{n}") for n in range(50)))
     body = bytearray(path.read_bytes())
-    places = [at for at in range(len(body)) if body[at : at + 4] == b"PK\x01\x02"]
-    big = max(places, key=lambda at: struct.unpack("<I", body[at + 20 : at + 24])[0])
-    for at in places:
-        body[at + 42 : at + 46] = body[big + 42 : big + 46]
+    for at in range(len(body)):
+        if body[at : at + 4] == b"PK\x01\x02":
+            field, value = (42, 0) if way == "place" else (20, len(body) // 2)
+            body[at + field : at + field + 4] = struct.pack("<I", value)
     path.write_bytes(body)
-    refused(path)
+    refused(path, *(["overlap"] if way == "length" else []))
 
 
 @pytest.mark.parametrize("name", [TOOLS, LESSONS, "bundle.json", SUMS])

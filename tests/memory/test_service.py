@@ -271,7 +271,9 @@ async def test_who_hung_up_is_not_served(owner: EdgeStore, tmp_path: Path) -> No
     working = owner._access.submit(lambda _: go_on.wait(20))
     end = Remote(path_of(tmp_path / "memory"), patience=5)
     assert owner._access._service is not None
-    [peer] = owner._access._service._peers.values()  # while it is there: it ends when the other side does
+    [peer] = (
+        owner._access._service._peers.values()
+    )  # while it is there: it ends when the other side does
     wire.send(end._sock, Frame({"do": "delete", "in": "tools", "ids": [KEY]}))
     end.close()
     while owner._access._worker._jobs.empty():  # until the request waits behind the work
