@@ -36,6 +36,10 @@ STRIDE: Final = 4
 ARMS: Final = [
     (agreement, experience) for experience in (False, True) for agreement in (True, False)
 ]
+FIRST: Final = (True, False)
+"""The arm whose makings are distilled for those with experience."""
+SIDE_BY_SIDE: Final = 3
+"""Tools in the making at once: the embedded model answers four requests together in half the time."""
 
 
 async def main() -> int:
@@ -53,19 +57,24 @@ async def main() -> int:
     known = kept(options.keep)
     with tempfile.TemporaryDirectory() as home:
         resources = open_resources(Settings(home=Path(home), model="embedded"), write_files=False)
+        places = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def one(spec: dict[str, Any], arm: tuple[bool, bool]) -> dict[str, Any]:
+            row = known.get((spec["id"], *arm))
+            if row is None:
+                async with places:
+                    row = await make(resources, spec, agreement=arm[0], experience=arm[1])
+                keep(options.keep, row)
+            shown = {key: value for key, value in row.items() if key != "trajectory"}
+            print(json.dumps(shown), flush=True)
+            return row
+
         try:
-            for agreement, experience in ARMS:
-                for spec in specs:
-                    row = known.get((spec["id"], agreement, experience))
-                    if row is None:
-                        row = await make(
-                            resources, spec, agreement=agreement, experience=experience
-                        )
-                        keep(options.keep, row)
-                    rows.append(row)
-                    shown = {key: value for key, value in row.items() if key != "trajectory"}
-                    print(json.dumps(shown), flush=True)
-                    if agreement and not experience:
+            for arm in ARMS:
+                made = await asyncio.gather(*(one(spec, arm) for spec in specs))
+                rows += made
+                if arm == FIRST:
+                    for spec, row in zip(specs, made, strict=True):
                         await teach(resources, row["trajectory"], spec, specs)
         finally:
             await resources.close()

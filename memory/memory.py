@@ -169,7 +169,11 @@ class Memory(Archive):
         await self._check()
         if not pairs:
             return {}
-        where: dict[str, Sequence[str]] = {"namespace": [namespace], "confirmed": pairs}
+        where: dict[str, Sequence[str]] = {
+            "namespace": [namespace],
+            "confirmed": pairs,
+            "origin": ["own"],  # what came with a bundle is not believed
+        }
         known = await self._store.facet("runs", "confirmed", where=where)
         found: dict[str, str] = {}
         for pair in (one for one in pairs if one in known):

@@ -30,9 +30,10 @@ async def check_drafts(
 ) -> dict[str, Any]:
     """Confirm cases, and choose a draft that passes them all."""
     desk = Desk.of(runtime, resources, "create:check")
+    mends_code = (await desk.chat("coder")).profile.mends_code
+    written = state["drafts"] if mends_code else [_described(one, state) for one in state["drafts"]]
     drafts = [
-        Draft(**{**draft, "problems": await _screened(desk, draft, state)})
-        for draft in state["drafts"]
+        Draft(**{**draft, "problems": await _screened(desk, draft, state)}) for draft in written
     ]
     usable = [draft for draft in drafts if not draft["problems"]]
     trials = [trial_of(resources, state, draft) for draft in _different(usable)]
@@ -42,7 +43,7 @@ async def check_drafts(
         if not desk.context.agreement:
             trial.draft["problems"] += await _refused(trial, state)
     turn = state["round"] + 1
-    mends = (await desk.chat("coder")).profile.mends_code and turn < desk.context.debug_rounds
+    mends = mends_code and turn < desk.context.debug_rounds
     voters = [trial.draft for trial in trials]
     passing = _passing(voters, state, spare=not mends)
     rejected = state.get("rejected", [])
@@ -116,6 +117,17 @@ async def _screened(desk: Desk, draft: Draft, state: CreationState) -> list[str]
             if "docstring" not in problem.reason and "annotat" not in problem.reason
         ]
     return [f"line {problem.line}: {problem.reason}" for problem in problems]
+
+
+def _described(draft: Draft, state: CreationState) -> Draft:
+    """Give a draft the need as its docstring where it has none: who cannot mend it would write all of it anew."""
+    if draft["role"] == "oracle":
+        return draft
+    try:
+        source = documented(draft["source"], state["name"], state["need"]["description"])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the screen says what is wrong
+        return draft
+    return Draft(**{**draft, "source": source})
 
 
 def _different(drafts: Sequence[Draft]) -> list[Draft]:

@@ -36,6 +36,17 @@ async def test_a_second_opinion_that_passes_serves_as_the_tool(small: Agent) -> 
     assert tool.second_opinion
 
 
+async def test_a_draft_without_a_docstring_gets_the_need_as_one(small: Agent) -> None:
+    """To write all of it anew for a sentence would be a waste; that it is missing says nothing of the code."""
+    bare = FORMULA.replace(FORMULA[FORMULA.index('    """') : FORMULA.rindex('"""') + 4], "")
+    assert '"""' not in bare
+    end = await small.run(first_run(tool=[fenced(bare), fenced("def (")]))
+
+    assert creation_of(end)["first_pass"]
+    [tool] = await small.memory.find_by_name("tool", TOOL)
+    assert f'    """{tool.description}."""\n' in tool.code
+
+
 async def test_a_later_round_draws_one_draft_and_shows_no_failures(small: Agent) -> None:
     """A small model does not mend its code; what it wrote before goes on voting."""
     first = [fenced(OFF_AT_TEN), fenced(OFF_AT_THREE)]
