@@ -15,6 +15,7 @@ import pytest
 
 from mem2evolve.api import build_graph, open_resources
 from mem2evolve.memory.records import AgentRecord, Case, ExperienceRecord, RunRecord, ToolRecord
+from mem2evolve.nodes.desk import Resources
 from mem2evolve.settings import Settings
 
 from ..fakes import Asked, Cast, said
@@ -191,6 +192,7 @@ class Agent:
         self._settings = Settings(home=home, model="openai:scripted")
         self._options = options
         self._compile: dict[str, Any] = {}
+        self._opened: list[Resources] = []
         self.reopen()
 
     def _reply(self, asked: Asked) -> Reply:
@@ -201,7 +203,13 @@ class Agent:
         self._settings = replace(self._settings, packages=options.pop("packages", ()))
         self._options |= options
         self.resources = open_resources(self._settings, **self._options)
+        self._opened.append(self.resources)
         self.graph = build_graph(self.resources, **self._compile)
+
+    async def close(self) -> None:
+        """Close the home, as often as it was opened."""
+        for resources in self._opened:
+            await resources.close()
 
     def compile(self, **options: Any) -> None:
         """Compile the graph with other options."""
@@ -295,7 +303,7 @@ async def open_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
     yield make
     for made in opened:
-        await made.resources.close()
+        await made.close()
         made.server.__exit__(None, None, None)
 
 
