@@ -40,7 +40,9 @@ async def write_tools(opened: Resources) -> None:
     settings = opened.settings
     if settings.qdrant_url is None and not (settings.state_dir / "memory").exists():
         return  # never used: leave no trace
-    kept = await opened.memory.list("tool", where={"origin": "generated", "status": SHOWN})
+    kept = await opened.memory.list(
+        "tool", where={"origin": "generated", "status": SHOWN}, limit=None
+    )
     await asyncio.to_thread(sync, settings.tools_dir, kept)
 
 
