@@ -1,6 +1,5 @@
 """Whether an asset or a lesson helps: the same tasks with and without it, on frozen copies of the memory."""
 
-import json
 import random
 import statistics
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from .api import build_graph
-from .errors import InputError, Mem2EvolveError
+from .errors import Mem2EvolveError
 from .graph.context import Context
 from .graph.state import Input
 from .memory.backends.edge import EdgeStore
@@ -21,24 +20,14 @@ from .models.embeddings import open_embedder
 from .nodes.answers import same_answer
 from .nodes.chronicle import totals, used_ids
 from .nodes.desk import Resources
-from .nodes.retrieve_experience import check_files, check_task
+from .tasks import Task
 
 Arm = Literal["with", "without"]
 RESAMPLES: Final = 10_000
 COVERAGE: Final = 0.95
 """Of the interval."""
-MAX_TASKS: Final = 10_000
 IN_A_ROW: Final = 3
 """Tasks that fail for passing trouble one after the other before the replay gives up."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A task whose answer is known."""
-
-    task: str
-    answer: str
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,45 +46,6 @@ class Trial:
 
 
 Tell = Callable[[Trial], None]
-
-
-def read_tasks(path: Path) -> list[Task]:
-    """Read tasks: a JSON object a line, with `task`, `answer` and perhaps `files` (relative to the file's folder).
-
-    Raises:
-        InputError: Names the line and what is wrong with it.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(
-            f"The tasks in {str(path)!r} cannot be read: {exc}.", hint="Give a JSON Lines file."
-        ) from exc
-    tasks = [_task(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
-    if not 1 <= len(tasks) <= MAX_TASKS:
-        raise InputError(
-            f"{str(path)!r} holds {len(tasks)} tasks.", hint=f"Give 1 to {MAX_TASKS:,}."
-        )
-    return tasks
-
-
-def _task(path: Path, number: int, line: str) -> Task:
-    where = f"Line {number} of {str(path)!r}"
-    hint = 'Write {"task": "…", "answer": "…"} on each line.'
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError) as exc:
-        raise InputError(f"{where} is no JSON: {exc}.", hint=hint) from exc
-    if not isinstance(said, dict) or not {"task", "answer"} <= said.keys():
-        raise InputError(f"{where} has no task or no answer.", hint=hint)
-    files = said.get("files", [])
-    if not isinstance(said["task"], str) or not isinstance(files, list):
-        raise InputError(
-            f"{where} has a task that is no text, or files that are no list.", hint=hint
-        )
-    named = tuple(str(path.parent / str(file)) for file in files)
-    check_files([*named])
-    return Task(task=check_task(said["task"]), answer=str(said["answer"]), files=named)
 
 
 async def replay(
@@ -189,7 +139,7 @@ async def _run(
     return Trial(
         task=number,
         arm=arm,
-        right=same_answer(task.answer, end["answer"]),
+        right=same_answer(task.answer or "", end["answer"]),
         answer=end["answer"],
         used=record.id in shown or record.id in used_ids(end),
         tokens=spent.get("prompt", 0) + spent.get("completion", 0),

@@ -24,7 +24,7 @@ LAYERS: Final = (
     ("prompts", "models", "memory", "sandbox"),
     ("nodes",),
     ("graph",),
-    ("api", "replay"),
+    ("api", "replay", "tasks"),
     ("cli", "serve", "bench", ""),
 )
 """From the bottom to the top; a module imports from its own layer or below. The empty name is `mem2evolve` itself."""

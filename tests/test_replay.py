@@ -1,17 +1,14 @@
 """What an asset or a lesson is worth: the arithmetic, the reading of tasks, and a replay over the real loop."""
 
-import json
 import math
 import statistics
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mem2evolve.errors import InputError
-from mem2evolve.replay import Task, Trial, interval, read_tasks, report
+from mem2evolve.replay import Trial, interval, report
 
 
 def trial(task: int, arm: Any, *, right: bool, tokens: int = 10) -> Trial:
@@ -68,33 +65,3 @@ def test_the_interval_is_that_of_the_normal_one_where_that_holds() -> None:
 
     assert low == pytest.approx(3.0 - half, abs=0.03)
     assert high == pytest.approx(3.0 + half, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ("", "holds 0 tasks"),
-        ('{"task": "x"}', "Line 1"),
-        ('{"task": "x", "answer": "1"}\nnot json', "Line 2"),
-        ('{"task": "", "answer": "1"}', "empty"),
-        ('{"task": "x", "answer": "1", "files": ["absent.csv"]}', "absent.csv"),
-        ('{"task": 5, "answer": "1"}', "no text"),
-        ("[" * 100_000, "Line 1"),
-    ],
-)
-def test_tasks_that_cannot_be_used_are_named(tmp_path: Path, lines: str, words: str) -> None:
-    """File, line and what to write instead."""
-    file = tmp_path / "tasks.jsonl"
-    file.write_text(lines)
-
-    with pytest.raises(InputError, match=words):
-        read_tasks(file)
-
-
-def test_tasks_are_read(tmp_path: Path) -> None:
-    """Files lie beside the list; numbers may be answers."""
-    (tmp_path / "a.csv").write_text("x")
-    file = tmp_path / "tasks.jsonl"
-    file.write_text(json.dumps({"task": " t ", "answer": 42, "files": ["a.csv"]}) + "\n\n")
-
-    assert read_tasks(file) == [Task(task="t", answer="42", files=(str(tmp_path / "a.csv"),))]

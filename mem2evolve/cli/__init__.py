@@ -14,6 +14,7 @@ from ._text import drop_unwritten, one_line
 
 COMMANDS: Final = {
     "run": "Solve a task; make the tools it lacks.",
+    "batch": "Run many tasks from a file, some at a time.",
     "demo": "Two related tasks: the first makes a tool, the second uses it again.",
     "tools": "The tools it made: list, show; versions, edits by hand, tests.",
     "agents": "The expert agents it made: list, show.",
@@ -22,6 +23,7 @@ COMMANDS: Final = {
     "why": "Where an answer, a tool, an expert or a lesson comes from.",
     "model": "The embedded model: pull, serve, status, stop.",
     "doctor": "Check what a run needs, and say what to do.",
+    "completion": "Print what a shell needs to complete commands.",
 }
 INTERRUPTED: Final = 130
 REFUSED: Final = 2

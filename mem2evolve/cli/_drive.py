@@ -37,6 +37,8 @@ class Driver:
     checkpoints: Checkpoints
     answers: Answers
     tell: Tell
+    watch: Tell
+    """Told of each step that begins or ends."""
 
     async def start(self, run: Unfinished, context: "Context") -> End:
         """Begin a run."""
@@ -100,21 +102,21 @@ class Driver:
             elif given is None and not snapshot.next:
                 return End(run_id=run_id, state=snapshot.values)
             await self.checkpoints.mark(run_id, waiting=False)
-            async for _, event in self.graph.astream(
+            async for _, mode, event in self.graph.astream(
                 given,
                 config,
                 context=context,
-                stream_mode="custom",
+                stream_mode=["custom", "tasks"],
                 subgraphs=True,
                 durability="sync",
             ):
-                self.tell(event)
+                (self.tell if mode == "custom" else self.watch)(event)
             given = None
 
 
 @asynccontextmanager
 async def open_driver(
-    resources: "Resources", answers: Answers, tell: Tell
+    resources: "Resources", answers: Answers, tell: Tell, watch: Tell = lambda _: None
 ) -> AsyncIterator[Driver]:
     """Compile the graph with the home's checkpoints.
 
@@ -125,7 +127,7 @@ async def open_driver(
 
     async with open_checkpoints(resources.settings) as checkpoints:
         graph = build_graph(resources, checkpointer=checkpoints.saver)
-        yield Driver(graph=graph, checkpoints=checkpoints, answers=answers, tell=tell)
+        yield Driver(graph=graph, checkpoints=checkpoints, answers=answers, tell=tell, watch=watch)
 
 
 def how_to_resume(run_id: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from ._pulse import Pulse
 from ._text import LABEL, hang, one_line
 
 _COLOURS: Final = {
@@ -15,9 +16,10 @@ _COLOURS: Final = {
 
 
 class Story:
-    """Prints events. `quiet` keeps it silent."""
+    """Prints events. `quiet` keeps it silent; a `pulse` is taken away before a line is written."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, pulse: Pulse | None = None, *, quiet: bool = False) -> None:
+        self._pulse = pulse
         self._quiet = quiet
 
     def tell(self, event: dict[str, Any]) -> None:
@@ -27,6 +29,8 @@ class Story:
             teller(event)
 
     def _say(self, word: str, text: str) -> None:
+        if self._pulse is not None:
+            self._pulse.clear()
         label = click.style(word.ljust(LABEL), fg=_COLOURS.get(word, "blue"), bold=True)
         try:
             click.echo(f"{label}{hang(one_line(text), sys.stderr)}", err=True)

@@ -32,11 +32,14 @@ def demo(*, yes: bool, as_json: bool) -> None:
 async def _demo(*, yes: bool, as_json: bool) -> None:
     from ..graph.context import Context  # noqa: PLC0415 - `--help` stays quick
     from ..settings import Settings  # noqa: PLC0415
-    from .run import solve, summary  # noqa: PLC0415
+    from ._report import summary  # noqa: PLC0415
+    from ._work import solve  # noqa: PLC0415
 
     # It runs unattended: nobody is asked, and what is weak stays a candidate.
     context, settings = Context(approve="never"), Settings.from_env()
-    ends = await solve(list(TASKS), [], context, settings, Answers(), quiet=as_json, yes=yes)
+    ends = await solve(
+        list(TASKS), [], context, settings, Answers(), show="json" if as_json else "story", yes=yes
+    )
     if as_json:
         print_json(
             [

@@ -150,6 +150,7 @@ def _lines(run: "RunRecord") -> Iterator[tuple[str, str]]:
 @answering
 @click.option("--yes", is_flag=True, help="Download the embedded model without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line, and no story.")
+@click.option("--stream-json", is_flag=True, help="Print one JSON line an event, as they happen.")
 def resume(run_id: str, **options: Any) -> None:
     """Go on with a RUN that waits for a person or was broken off."""
     wait(_resume(run_id, options))
@@ -158,7 +159,8 @@ def resume(run_id: str, **options: Any) -> None:
 async def _resume(run_id: str, options: dict[str, Any]) -> None:
     from ..graph.context import Context  # noqa: PLC0415 - `--help` stays quick
     from ..settings import Settings  # noqa: PLC0415
-    from .run import report, working, write_answer  # noqa: PLC0415
+    from ._report import leave_by, report, shown, write_answer  # noqa: PLC0415
+    from ._work import working  # noqa: PLC0415
 
     settings = Settings.from_env()
     found = [run for run in list_unfinished(settings) if run.run_id.startswith(run_id)]
@@ -166,7 +168,7 @@ async def _resume(run_id: str, options: dict[str, Any]) -> None:
         raise done((await _find(run_id)).id)
     run = only_one(found, "run", run_id, [short(one.run_id) for one in found])
     settings = Settings.from_env(model=options["model"] or run.model)
-    context, quiet = Context(**run.context), options["as_json"]
+    context, show = Context(**run.context), shown(options)
     if options["model"]:
         context = replace(context, model="")
     answers = Answers(approve=options["approve"], reject=options["reject"])
@@ -174,14 +176,16 @@ async def _resume(run_id: str, options: dict[str, Any]) -> None:
     with hold(settings, run.run_id):
         pass  # said at once, not behind the memory's own lock
     async with working(
-        settings, context, answers, quiet=quiet, yes=options["yes"], told=told
+        settings, context, answers, show=show, yes=options["yes"], told=told
     ) as driver:
         end = await driver.resume(run, context)
     if end is None:
         raise done(run.run_id)
-    if not (quiet or told or end.waiting) and run.given.get("task"):
+    if show == "story" and not (told or end.waiting) and run.given.get("task"):
         write_answer(end.state["answer"])  # it came before the run was broken off
-    report(end, as_json=quiet)
+    report(end, show)
+    if run.given.get("task"):
+        leave_by(end)
 
 
 @runs.command()
@@ -198,8 +202,8 @@ def verdict(run_id: str, said: str, because: str, *, approve: bool, reject: str 
 async def _correct(run_id: str, answers: Answers, *, right: bool, because: str) -> None:
     from ..api import open_resources  # noqa: PLC0415 - `--help` stays quick
     from ..graph.context import Context  # noqa: PLC0415
+    from ._report import report  # noqa: PLC0415
     from ._story import Story  # noqa: PLC0415
-    from .run import report  # noqa: PLC0415
 
     run = await _find(run_id)
     resources = open_resources()
@@ -217,7 +221,7 @@ async def _correct(run_id: str, answers: Answers, *, right: bool, because: str) 
             end = await driver.start(correction, context)
     finally:
         await resources.close()
-    report(end, as_json=False)
+    report(end, "story")
 
 
 async def _find(run_id: str) -> "RunRecord":

@@ -41,12 +41,13 @@ def replay(asset: str | None, lesson: str | None, **options: Any) -> None:
 
 async def _replay(what: str, options: dict[str, Any]) -> None:
     from ...memory.records import RunRecord  # noqa: PLC0415 - `--help` stays quick
-    from ...replay import read_tasks, replay, report  # noqa: PLC0415
+    from ...replay import replay, report  # noqa: PLC0415
     from ...settings import Settings  # noqa: PLC0415
-    from ..run import open_with_progress  # noqa: PLC0415
+    from ...tasks import read_tasks  # noqa: PLC0415
+    from .._work import open_with_progress  # noqa: PLC0415
     from ..why import find  # noqa: PLC0415
 
-    tasks = read_tasks(options["tasks"])
+    tasks = read_tasks(options["tasks"], answers=True)
     resources = open_with_progress(Settings.from_env(model=options["model"]), yes=options["yes"])
     try:
         record = await find(resources.memory, what, options["namespace"])
