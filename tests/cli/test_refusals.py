@@ -56,7 +56,7 @@ def test_files_that_are_none(say: Say, tmp_path: Path) -> None:
         (("run", TASK, "--delta", "x"), ("'x' is not a valid float", "mem2evolve run --help")),
         (("run", TASK, "--namespace", ""), ("namespace is empty",)),
         (("run", TASK, "--nope"), ("No such option", "mem2evolve run --help")),
-        (("run",), ("Missing argument 'TASK'", "mem2evolve run --help")),
+        (("run",), ("Give a TASK", "mem2evolve run --help")),
         (("run", "a", "b"), ("unexpected extra argument (b)",)),
         (("frobnicate",), ("No such command 'frobnicate'", "mem2evolve --help")),
         (("tools", "frob"), ("No such command 'frob'", "mem2evolve tools --help")),
