@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from ..cli.brain import ANSWER, Brain
-from ..graph.test_dev_server import DevServer, dev_server
+from ..graph.test_dev_server import dev_server
 from ..openai_server import OpenAIServer, Reply, reply_text, reply_tools
 
 FOLDER: Final = Path(__file__).parents[2] / "examples"
@@ -74,13 +74,6 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """`langgraph dev`, as the examples for it ask for."""
-    with dev_server(tmp_path_factory.mktemp("dev"), Brain()) as running:
-        yield running
-
-
 SAID: Final = {
     "sync_use.py": [
         f"{ANSWER} success",
@@ -115,22 +108,15 @@ def test_approval(reader: Reader) -> None:
     assert (reader.folder / "home" / "tools_generated" / "triple_number").is_dir()
 
 
-def test_remote_graph(reader: Reader, server: DevServer) -> None:
-    """The server makes the tool, and recruits it the second time."""
-    reader.env["LANGGRAPH_URL"] = server.url
-    out = reader.run("remote_graph.py")
-    in_order(
-        out,
-        ["started", f"kept on the server: {ANSWER} success", "recruited tool triple_number"],
-    )
-
-
-def test_remote_node(reader: Reader, tmp_path: Path) -> None:
-    """The server's question is asked here, and the answer arrives there."""
+def test_remote(reader: Reader, tmp_path: Path) -> None:
+    """A server's question is asked here and the answer arrives there; what it kept is recruited by `RemoteGraph`."""
     with dev_server(tmp_path, Brain()) as server:
         reader.env["LANGGRAPH_URL"] = server.url
-        out = reader.run("remote_node.py", stdin="yes\n")
-    in_order(out, ["def triple_number", "Keep this tool?", ANSWER])
+        asked = reader.run("remote_node.py", stdin="yes\n")
+        called = reader.run("remote_graph.py")
+    in_order(asked, ["def triple_number", "Keep this tool?", ANSWER])
+    kept = f"kept on the server: {ANSWER} success"
+    in_order(called, ["started", kept, "recruited tool triple_number"])
 
 
 def test_every_example_is_run_and_listed() -> None:
