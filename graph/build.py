@@ -4,10 +4,8 @@ START → retrieve_experience → plan → select_or_create_asset (one per need)
 aggregate → evaluate → evolve_assets → distill → END
 """
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, Literal
 
 from langchain_core.runnables import RunnableLambda
@@ -30,6 +28,7 @@ from ..nodes.retrieve_experience import retrieve_experience
 from ..nodes.select_or_create_asset import build_selection, select_or_create_asset
 from .context import Context
 from .state import Input, NeedState, State, SubTaskState
+from .two_ways import two_ways
 
 RECURSION_LIMIT: Final = 10_007
 """Supersteps; our own caps end a run long before."""
@@ -131,21 +130,9 @@ Step = Callable[..., Coroutine[Any, Any, dict[str, Any]]]
 
 
 def _node(step: Step, **bound: Any) -> RunnableLambda[Any, Any]:
-    """Make a node of an async function, with a sync path beside it: `graph.invoke` runs it on a loop of its own."""
+    """Make a node of a step, which can be run both ways."""
 
     async def run(state: Any) -> dict[str, Any]:
         return await partial(step, **bound)(state, get_runtime(Context))
 
-    def run_sync(state: Any) -> dict[str, Any]:
-        # The context variables travel along: the callback is scheduled from this thread.
-        return asyncio.run_coroutine_threadsafe(run(state), _background_loop()).result()
-
-    return RunnableLambda(run_sync, run, name=step.__name__)
-
-
-@cache
-def _background_loop() -> asyncio.AbstractEventLoop:
-    """One loop for all sync calls of the process, so that clients and their connections live on."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="mem2evolve-sync", daemon=True).start()
-    return loop
+    return two_ways(run, step.__name__)

@@ -4,17 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent import Mem2Evolve, Result
     from .api import build_graph, open_resources
     from .graph.context import Context
+    from .remote import remote_node
     from .settings import Settings
 
-__all__ = ["Context", "Settings", "build_graph", "open_resources"]
+__all__ = [
+    "Context",
+    "Mem2Evolve",
+    "Result",
+    "Settings",
+    "build_graph",
+    "open_resources",
+    "remote_node",
+]
 
 _HOME = {
     "Context": ".graph.context",
+    "Mem2Evolve": ".agent",
+    "Result": ".agent",
     "Settings": ".settings",
     "build_graph": ".api",
     "open_resources": ".api",
+    "remote_node": ".remote",
 }
 
 

@@ -15,6 +15,7 @@ Mem2EvolveError
 │   ├── ModelRefused         wrong key, unknown model, bad request
 │   ├── ModelReplyError      the reply did not have the agreed shape
 │   └── ModelFileError       the embedded model's file is absent or wrong
+├── RemoteError              a graph on a server cannot be run            (transient)
 └── BudgetExceeded           the run stops; partial results are kept      (transient)
 
 `ToolFailure` stands apart: it is shown to the model, not to the operator. A *transient*
@@ -111,6 +112,12 @@ class ModelReplyError(ModelError):
 
 class ModelFileError(ModelError):
     """The embedded model's file is absent, incomplete or not the expected one."""
+
+
+class RemoteError(Mem2EvolveError):
+    """A server did not answer, or the run there failed. What was done there is kept there."""
+
+    transient = True
 
 
 class BudgetExceeded(Mem2EvolveError):

@@ -1,5 +1,6 @@
 """Steps before a tool is kept: settle whether a person must say yes, and ask them."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from .register import record_of
 from .state import CreationState
 from .twins import REUSED, settle_twins
 
+_log = logging.getLogger(__name__)
 UNANSWERED: Final = "needs approval"
 """Begins the outcome of a creation that nobody could be asked about."""
 MAX_REJECTIONS: Final = 2
@@ -96,8 +98,10 @@ async def weighed(
     if not keeps_state():
         outcome = (
             f"{UNANSWERED} ({'; '.join(reasons)}); the graph has no checkpointer, so nobody can be asked: "
-            'set approve="never", or compile the graph with a checkpointer and resume it with the answer'
+            'set approve="never", give `Mem2Evolve` a function `ask`, or compile the graph that the caller runs '
+            "with a checkpointer and resume it with the answer"
         )
+        _log.warning("The tool %r is not kept: %s.", record.name, outcome)
         return {"question": {}, "chosen": "", "outcome": outcome}
     desk.tell(
         "approval_wanted",

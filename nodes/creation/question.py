@@ -20,7 +20,7 @@ HOW_TO_ANSWER: Final = (
     'true, false, "yes", "no, because …", or {"approve": true or false, "reason": "…", '
     '"cases": [{"args": {…}, "expected": …} or {"args": {…}, "raises": "ValueError"}]}'
 )
-_CHECKPOINTER: Final = "__pregel_checkpointer"
+CHECKPOINTER: Final = "__pregel_checkpointer"
 """Where LangGraph shows a node what keeps its state."""
 _SAID: Final = re.compile(
     r"\s*(yes|y|no|n)\b[\s,.:;-]*(?:because\b)?\s*(.*)", re.IGNORECASE | re.DOTALL
@@ -61,7 +61,7 @@ def nobody_to_ask(policy: Approve) -> bool:
 
 def keeps_state() -> bool:
     """Whether the running graph has a checkpointer; without one an interrupt ends the run for good."""
-    return bool(get_config()["configurable"].get(_CHECKPOINTER))
+    return bool(get_config()["configurable"].get(CHECKPOINTER))
 
 
 def why_ask(

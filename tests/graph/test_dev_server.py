@@ -19,7 +19,7 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from ..openai_server import OpenAIServer
+from ..openai_server import OpenAIServer, Script
 from .kelvin import TASK, TOOL, answer
 
 ROOT: Final = Path(__file__).parents[2]
@@ -47,12 +47,12 @@ class DevServer:
 
 
 @contextlib.contextmanager
-def dev_server(folder: Path) -> Iterator[DevServer]:
+def dev_server(folder: Path, script: Script = answer) -> Iterator[DevServer]:
     """Run `langgraph dev` on the project's langgraph.json, and end it as Ctrl-C would."""
     home = folder / "home"
     home.mkdir()
     shutil.copy(ROOT / "langgraph.json", home)
-    with OpenAIServer(answer) as model:
+    with OpenAIServer(script) as model:
         port = _free_port()
         server = DevServer(f"http://127.0.0.1:{port}", home, folder / "log")
         command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser"]
