@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hmac
 import ipaddress
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ PATH: Final = "/mcp"
 TOKEN: Final = "MEM2EVOLVE_MCP_TOKEN"  # noqa: S105 - the name of the variable
 MIN_TOKEN: Final = 16
 MAX_SESSIONS: Final = 200
-END_S: Final = 3
+END_S: Final = 2
 """For open streams to end; then they are cut."""
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -95,6 +96,8 @@ async def serve_http(front: Front, door: Door, sock: socket.socket, stop: asynci
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    for name in ("uvicorn.error", "mcp"):  # streams that are cut at the end are no faults
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     server.should_exit = True
     await serving
 

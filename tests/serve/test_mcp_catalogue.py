@@ -26,7 +26,8 @@ FETCHES = (
 
 def entry(settings: Settings | None = None, **changed: Any) -> Any:
     """Return how one tool is offered."""
-    [found] = entries_of([made("double", DOUBLE, **changed)], settings or Settings()).values()
+    tool = made("double", changed.pop("code", DOUBLE), **changed)
+    [found] = entries_of([tool], settings or Settings()).values()
     return found
 
 

@@ -1,7 +1,6 @@
 """MCP over streamable HTTP: who may come in, what is told, and what is left when a client goes."""
 
 import asyncio
-import os
 import signal
 import socket
 from typing import Any
@@ -191,7 +190,8 @@ def test_a_host_that_is_none_is_said(cli: Cli) -> None:
 
 async def test_a_tool_made_by_the_dev_server_is_called_while_it_runs(place: Home) -> None:
     """`langgraph dev` owns the home; MCP serves what it makes, made before and while it serves."""
-    with dev_server(place.folder.parent / "dev") as dev:
+    (folder := place.folder.parent / "dev").mkdir()
+    with dev_server(folder) as dev:
         place.env["MEM2EVOLVE_HOME"] = str(dev.home)
         async with get_client(url=dev.url) as studio, place.stdio() as before:
             assert await names(before) == ["solve_task"]
@@ -203,7 +203,6 @@ async def test_a_tool_made_by_the_dev_server_is_called_while_it_runs(place: Home
         assert dev.starts == 1, dev.log
 
     assert (text(result), again.structured_content) == ("293.15", {"result": 273.15})
-    assert os.path.exists(dev.home / "tools_generated" / TOOL)  # noqa: PTH110
 
 
 def test_without_the_sdk_it_says_what_to_install(cli: Cli) -> None:
