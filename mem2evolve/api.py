@@ -13,6 +13,7 @@ from .graph.state import Input, State
 from .memory.memory import Memory
 from .models.pool import Models, Start
 from .nodes.desk import Checker, Resources
+from .nodes.toolbox.foreign import Foreign
 from .sandbox import open_sandbox
 from .settings import Settings
 
@@ -47,6 +48,7 @@ def open_resources(
         models=Models(settings, given=model, start_embedded=start_embedded),
         tools=tuple(tools),
         checker=checker,
+        foreign=Foreign(settings.mcp_servers) if settings.mcp_servers else None,
         write_files=write_files,
     )
 

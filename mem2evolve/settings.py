@@ -14,6 +14,7 @@ from typing import Final, Literal
 import platformdirs
 
 from .errors import ConfigError
+from .servers import McpServer, load_servers
 
 APP: Final = "mem2evolve"
 EMBEDDED_MODEL: Final = "embedded"
@@ -41,6 +42,10 @@ def find_home(env: Mapping[str, str] | None = None) -> Path:
     for folder in (here, *here.parents):
         if (folder / "langgraph.json").is_file() or (folder / ".mem2evolve").is_dir():
             return folder
+    return _own_home()
+
+
+def _own_home() -> Path:
     return Path(platformdirs.user_data_dir(APP))
 
 
@@ -65,6 +70,9 @@ class Settings:
     fetch_hosts: tuple[str, ...] = ()
     """Hosts, as `HOST` or `HOST:PORT`, from which a tool with that permission may fetch."""
 
+    mcp_servers: tuple[McpServer, ...] = ()
+    """MCP servers whose tools may be recruited."""
+
     qdrant_url: str | None = None
     qdrant_api_key: str | None = field(default=None, repr=False)
 
@@ -80,7 +88,7 @@ class Settings:
 
         `MEM2EVOLVE_HOME`, `MEM2EVOLVE_MODEL`, `MEM2EVOLVE_EMBEDDING`, `MEM2EVOLVE_SANDBOX`,
         `MEM2EVOLVE_PACKAGES`, `MEM2EVOLVE_FETCH_HOSTS`, `QDRANT_URL`, `QDRANT_API_KEY`;
-        `OPENAI_API_KEY` chooses `openai:gpt-5` when no model is named.
+        `OPENAI_API_KEY` chooses `openai:gpt-5` when no model is named. MCP servers: see `servers`.
 
         Raises:
             ConfigError: If a value is not one of those allowed.
@@ -92,13 +100,16 @@ class Settings:
                 f"MEM2EVOLVE_SANDBOX={sandbox!r} is not a sandbox.",
                 hint=f"Use one of {', '.join(SANDBOXES)}, or unset it.",
             )
+        named = (home or find_home(env)).expanduser().absolute()
+        trusted = bool(home or env.get("MEM2EVOLVE_HOME")) or named == _own_home()
         return cls(
-            home=(home or find_home(env)).expanduser().absolute(),
+            home=named,
             model=model or env.get("MEM2EVOLVE_MODEL") or _implied_model(env),
             embedding=env.get("MEM2EVOLVE_EMBEDDING") or DEFAULT_EMBEDDING,
             sandbox=sandbox,
             packages=_names(env, "MEM2EVOLVE_PACKAGES"),
             fetch_hosts=_hosts(env, "MEM2EVOLVE_FETCH_HOSTS"),
+            mcp_servers=load_servers(named, env, trusted=trusted),
             qdrant_url=env.get("QDRANT_URL") or None,
             qdrant_api_key=env.get("QDRANT_API_KEY") or None,
         )

@@ -18,6 +18,7 @@ from ..models.chat import PLAIN, Chat, Sampling, Usage
 from ..models.pool import Models
 from ..sandbox import Sandbox
 from ..settings import Settings
+from .toolbox.foreign import Foreign
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -39,6 +40,8 @@ class Resources:
     tools: Sequence[BaseTool] = ()
     """The host's own tools."""
     checker: Checker | None = None
+    foreign: Foreign | None = None
+    """Other MCP servers; `None` when the settings name none."""
     write_files: bool = True
     """Whether a kept tool is written to `tools_generated/` at once; not under a reloading server."""
 
@@ -47,6 +50,8 @@ class Resources:
         await self.memory.close()
         await self.sandbox.close()
         await self.models.close()
+        if self.foreign is not None:
+            await self.foreign.close()
 
 
 @dataclass

@@ -20,6 +20,7 @@ from .aggregate import in_order
 from .answers import same_answer, squeeze
 from .chronicle import record_run, touched_assets, used_assets
 from .desk import Desk, Resources
+from .foreign_tools import unless_in_trouble
 from .life.keeping import latest
 from .react import evidence_line
 
@@ -74,7 +75,7 @@ async def evaluate(
     if correction := state.get("reopened"):
         restored = await _restore(desk, correction)
         state = State(**{**state, **restored})  # type: ignore[typeddict-item]
-    judgement = await _judge(desk, state, correction)
+    judgement = unless_in_trouble(state, await _judge(desk, state, correction))
     desk.tell("judged", **judgement)
     update = {"judgement": judgement, "verdict": judgement["verdict"], "ledger": desk.ledger}
     spent = [*state["ledger"], *desk.ledger]

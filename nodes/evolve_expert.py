@@ -102,7 +102,7 @@ async def improve_expert(
     if why := _not_at_hand(state, before):
         return Improved(None, why)
     offers = await offers_for(desk, work, expert)
-    if any(offer["origin"] == "host" for offer in offers):
+    if any(offer["origin"] in ("host", "mcp") for offer in offers):
         return Improved(None, "it was not replayed: a host's tool may act on the world")
     strategy = await _new_strategy(desk, expert, work, fault, judgement)
     if not strategy:

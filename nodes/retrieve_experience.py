@@ -15,6 +15,7 @@ from ..graph.state import State
 from ..memory.recall import Usage
 from ..memory.records import ExperienceRecord
 from .desk import MAX_FILE_BYTES, Desk, Resources
+from .foreign_tools import keep_foreign
 
 MAX_TASK_CHARS: Final = 200_000
 """About what the larger context windows hold; longer input belongs in a file."""
@@ -37,6 +38,7 @@ async def retrieve_experience(
     lessons = await recall_lessons(desk, task, "agent", desk.context.lessons_for_planning)
     run_id = run_id_of(runtime)
     desk.tell("started", run_id=run_id, task=task, lessons=lessons)
+    await keep_foreign(desk)
     fresh = dict.fromkeys(("decisions", "creations", "results", "ledger"))
     return fresh | {
         "run_id": run_id,

@@ -17,6 +17,7 @@ from .creation.twins import REUSED
 from .creation.verify import choose_verified
 from .desk import Desk, Resources
 from .fitting import Choice, choose, thresholds
+from .foreign_tools import unusable
 from .toolbox.registry import keep_builtins
 
 ONE_OFF = "one-off"
@@ -112,7 +113,10 @@ async def _find(desk: Desk, state: Selection) -> dict[str, Any]:
     await keep_builtins(desk.resources, desk.context.namespace)
     wanted = Need(kind=need["kind"], name=need["name"], description=need["description"])
     [found] = await desk.memory.recall_assets([wanted], namespace=desk.context.namespace)
-    found = each_once(one for one in found if _offered(one, need, desk.context))
+    down = await unusable(desk) if need["kind"] == "tool" else set()
+    found = each_once(
+        one for one in found if _offered(one, need, desk.context) and one.id not in down
+    )
     limits = await thresholds(desk)
     last = Choice(None, "")
 

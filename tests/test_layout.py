@@ -20,7 +20,7 @@ FOLDERS: Final[dict[str, str]] = SETUPTOOLS["package-dir"]
 NO_PACKAGES: Final = frozenset({"tests", "typings", "tools_generated", "docs", "examples"})
 
 LAYERS: Final = (
-    ("errors", "settings"),
+    ("errors", "servers", "settings"),
     ("prompts", "models", "memory", "sandbox"),
     ("nodes",),
     ("graph",),

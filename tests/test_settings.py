@@ -139,3 +139,20 @@ def test_a_list_of_hosts_holds_hosts_only(tmp_path: Path, host: str) -> None:
     """No patterns, no addresses."""
     with pytest.raises(ConfigError, match="which is not a host"):
         Settings.from_env({"MEM2EVOLVE_FETCH_HOSTS": f"other.org,{host}"}, home=tmp_path)
+
+
+def test_servers_of_a_home_that_was_only_found_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's checkout must not start programs because somebody stands in it."""
+    (tmp_path / "langgraph.json").write_text("{}")
+    (tmp_path / "mem2evolve.toml").write_text('[mcp_servers.a]\ncommand = "x"\n')
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigError, match="only found"):
+        Settings.from_env({})
+    for named in (
+        Settings.from_env({"MEM2EVOLVE_HOME": str(tmp_path)}),
+        Settings.from_env({}, home=tmp_path),
+    ):
+        assert [one.name for one in named.mcp_servers] == ["a"]

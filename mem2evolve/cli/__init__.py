@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "memory": "The lessons it wrote down, and the care of the whole memory.",
     "runs": "What it did: list, show, resume; say whether an answer was right.",
     "why": "Where an answer, a tool, an expert or a lesson comes from.",
+    "mcp": "Serve the kept tools, and the agent, to MCP clients.",
     "model": "The embedded model: pull, serve, status, stop.",
     "doctor": "Check what a run needs, and say what to do.",
     "completion": "Print what a shell needs to complete commands.",

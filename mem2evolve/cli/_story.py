@@ -119,6 +119,15 @@ class Story:
     def _verified(self, event: dict[str, Any]) -> None:
         self._say("verified", f"tool {event['name']} v{event['version']}: {event['why']}")
 
+    def _mcp_server(self, event: dict[str, Any]) -> None:
+        about = f"server {event['server']}"
+        if not event["up"]:
+            self._say("mcp", f"{about} is left out of this run: {event['why']}")
+        elif event["changed"]:
+            self._say(
+                "mcp", f"{about} offers {event['tools']} tools: {', '.join(event['changed'])}"
+            )
+
     def _acted(self, event: dict[str, Any]) -> None:
         for call in event["calls"]:
             args = ", ".join(

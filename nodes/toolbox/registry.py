@@ -18,6 +18,7 @@ from ...sandbox import Outcome
 from ..desk import Resources
 from ..permitted import box_of
 from .builtin import BUILTINS, Bench
+from .foreign import DOWN
 
 MAX_OBSERVATION: Final = 8_000
 """Characters of a tool's result that a model sees."""
@@ -26,7 +27,7 @@ BENCH: ContextVar[Bench] = ContextVar("mem2evolve_bench")
 """What the tools of the running sub-task may use."""
 
 Offer = dict[str, Any]
-"""A tool as a sub-task's state holds it: id, name, origin, its OpenAI `function`, and a generated tool's record."""
+"""A tool as a sub-task's state holds it: id, name, origin, OpenAI `function`, and a generated or MCP tool's record."""
 
 
 class Registry:
@@ -55,6 +56,8 @@ class Registry:
                 return await builtin.run(args, BENCH.get())
 
             return _tool(name, builtin.description, builtin.input_schema, use)
+        if offer["origin"] == "mcp":
+            return self._foreign(offer)
         record = ToolRecord(**offer["record"])
         if record.id != offer["id"]:  # the id holds the SHA-256 of what was checked
             raise ToolFailure(name, "Its code is not the code that was checked, so it is not run.")
@@ -63,6 +66,17 @@ class Registry:
             return await run_record(record, args, self._resources)
 
         return _tool(name, record.description, record.input_schema, call)
+
+    def _foreign(self, offer: Offer) -> BaseTool:
+        record = ToolRecord(**offer["record"])
+        server, _, tool = record.function.partition("/")
+
+        async def call(**args: Any) -> JsonValue:
+            if self._resources.foreign is None:
+                raise ToolFailure(record.name, f"{DOWN}: the settings name no MCP server.")
+            return await self._resources.foreign.call(server, tool, args)
+
+        return _tool(record.name, record.documentation, record.input_schema, call)
 
 
 def tool_node(registry: Registry) -> ToolNode:
@@ -150,7 +164,7 @@ def offer_of(record: ToolRecord) -> Offer:
         "description": record.documentation or record.description,
         "parameters": record.input_schema,
     }
-    own = record.model_dump(mode="json") if record.origin == "generated" else None
+    own = record.model_dump(mode="json") if record.origin in ("generated", "mcp") else None
     return {
         "id": record.id,
         "name": record.name,

@@ -13,7 +13,7 @@ from .conftest import Say
 
 HEAVY = (
     *("langgraph", "langchain", "langchain_core", "openai", "langsmith", "qdrant_client"),
-    *("qdrant_edge", "numpy", "onnxruntime", "httpx", "pydantic", "hypothesis"),
+    *("qdrant_edge", "numpy", "onnxruntime", "httpx", "pydantic", "hypothesis", "starlette"),
 )
 SCRIPT = """
 import json, sys
@@ -35,6 +35,7 @@ PAGES = [
     *(["agents", name, "--help"] for name in ("list", "show")),
     *(["memory", name, "--help"] for name in MEMORY_COMMANDS),
     *(["runs", name, "--help"] for name in ("list", "show", "resume", "verdict")),
+    ["mcp", "serve", "--help"],
     *(["model", name, "--help"] for name in ("pull", "serve", "status", "stop")),
 ]
 

@@ -1,0 +1,1 @@
+../../mem2evolve/servers.py
