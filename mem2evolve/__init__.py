@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent import Mem2Evolve, Result
+    from .agent import Mem2Evolve
     from .api import build_graph, open_resources
     from .graph.context import Context
     from .remote import remote_node
+    from .result import Result
     from .settings import Settings
 
 __all__ = [
@@ -23,7 +24,7 @@ __all__ = [
 _HOME = {
     "Context": ".graph.context",
     "Mem2Evolve": ".agent",
-    "Result": ".agent",
+    "Result": ".result",
     "Settings": ".settings",
     "build_graph": ".api",
     "open_resources": ".api",

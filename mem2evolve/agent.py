@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,11 +18,12 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from .api import build_graph, open_resources
-from .errors import InputError, Mem2EvolveError
+from .errors import Mem2EvolveError
 from .graph.context import Context
 from .graph.state import Input, State
 from .graph.two_ways import in_background, iterate_in_background, two_ways
 from .nodes.desk import Checker, Resources
+from .result import Result, given_of, result_of, text_of, value_of
 from .settings import Settings
 
 Graph = CompiledStateGraph[State, Context, Input, State]
@@ -41,24 +42,6 @@ class Asked(BaseModel):
     """What a model says when it calls the agent as a tool."""
 
     task: str = Field(description="The task in plain words, with everything it takes to solve it.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What came of a run."""
-
-    answer: str
-    """The answer, in the form that the task asks for."""
-    verdict: str
-    """`success`, `failure` or `abstained`; empty when the run was not judged."""
-    run_id: str
-    notes: tuple[str, ...]
-    """Why tools that were wanted were not made or kept."""
-    state: Mapping[str, Any]
-    """The whole end state: plan, decisions, creations, results, kept, learned, ledger."""
-
-    def __str__(self) -> str:
-        return self.answer
 
 
 class Mem2Evolve:
@@ -125,7 +108,7 @@ class Mem2Evolve:
         Raises:
             Mem2EvolveError: If it cannot be run; says why and what to do.
         """
-        return await self._finish(_given(task, files), context)
+        return await self._finish(given_of(task, files), context)
 
     def run_sync(
         self, task: str, *, files: Sequence[str | Path] = (), context: Context | None = None
@@ -138,7 +121,7 @@ class Mem2Evolve:
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Solve a task; yield what happens as it happens: `event` names it (`decided`, `answered`, `judged`, …)."""
         graph, config = self._begin()
-        step: Any = _given(task, files)
+        step: Any = given_of(task, files)
         try:
             while step is not None:
                 happening: Any = graph.astream(
@@ -199,7 +182,7 @@ class Mem2Evolve:
         kept = {"answer": answer, **(keep or {})}
 
         async def solve(state: Any) -> dict[str, Any]:
-            given = _given(text_of(state, task), value_of(state, files) or [] if files else [])
+            given = given_of(text_of(state, task), value_of(state, files) or [] if files else [])
             end = await self.graph.ainvoke(given, context=self.context)
             return {theirs: end[ours] for ours, theirs in kept.items()}
 
@@ -213,10 +196,10 @@ class Mem2Evolve:
 
         async def solve(task: str) -> tuple[str, dict[str, Any]]:
             try:
-                end = await self.graph.ainvoke(_given(task, ()), context=self.context)
+                end = await self.graph.ainvoke(given_of(task, ()), context=self.context)
             except Mem2EvolveError as exc:
                 raise ToolException(f"{exc} {exc.hint}") from exc
-            result = _result(end)
+            result = result_of(end)
             facts = {"run_id": result.run_id, "verdict": result.verdict}
             return result.answer, facts | {"notes": list(result.notes)}
 
@@ -273,7 +256,7 @@ class Mem2Evolve:
                 step = await self._answer(graph, config)
         finally:
             await self._forget(config)
-        return _result(end)
+        return result_of(end)
 
     def _begin(self) -> tuple[Graph, Any]:
         """Return the graph and the configuration of a new run.
@@ -302,41 +285,6 @@ class Mem2Evolve:
     async def _forget(self, config: Any) -> None:
         if thread := config.get("configurable", {}).get("thread_id"):
             await self._saver.adelete_thread(thread)
-
-
-def value_of(state: Any, name: str) -> Any:
-    """Return a value of a host's state, be it a mapping, a dataclass or a pydantic model."""
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
-
-
-def text_of(state: Any, name: str) -> str:
-    """Return the task in a host's state.
-
-    Raises:
-        InputError: If there is none, or it is no text.
-    """
-    found = value_of(state, name)
-    if not isinstance(found, str):
-        raise InputError(
-            f"The host's state holds {type(found).__name__} as {name!r}, where the task should be.",
-            hint=f"Name the value that holds the task as text: task={name!r} names another one.",
-        )
-    return found
-
-
-def _given(task: str, files: Sequence[str | Path]) -> Any:
-    return {"task": task, "files": [str(Path(one).absolute()) for one in files]}
-
-
-def _result(end: Mapping[str, Any]) -> Result:
-    lacking = [one for one in end.get("creations", []) if not one["asset_id"]]
-    return Result(
-        answer=end["answer"],
-        verdict=end["verdict"],
-        run_id=end["run_id"],
-        notes=tuple(f"{one['need']['name']}: {one['outcome']}" for one in lacking),
-        state=end,
-    )
 
 
 def _as_tool(one: BaseTool | Callable[..., Any]) -> BaseTool:

@@ -15,7 +15,7 @@ Mem2EvolveError
 │   ├── ModelRefused         wrong key, unknown model, bad request
 │   ├── ModelReplyError      the reply did not have the agreed shape
 │   └── ModelFileError       the embedded model's file is absent or wrong
-├── RemoteError              a graph on a server cannot be run            (transient)
+├── RemoteError              a graph on a server cannot be run
 └── BudgetExceeded           the run stops; partial results are kept      (transient)
 
 `ToolFailure` stands apart: it is shown to the model, not to the operator. A *transient*
@@ -116,8 +116,6 @@ class ModelFileError(ModelError):
 
 class RemoteError(Mem2EvolveError):
     """A server did not answer, or the run there failed. What was done there is kept there."""
-
-    transient = True
 
 
 class BudgetExceeded(Mem2EvolveError):

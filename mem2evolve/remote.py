@@ -18,11 +18,11 @@ from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import LangGraphError
 
-from .agent import text_of
 from .errors import ConfigError, RemoteError
 from .graph.context import Context
 from .graph.two_ways import two_ways
 from .nodes.creation.question import keeps_state
+from .result import text_of
 
 STEP: Final = "mem2evolve_step"
 """In the metadata of a run on the server: 0 for the task, then one for each answer."""

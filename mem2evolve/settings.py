@@ -63,6 +63,7 @@ class Settings:
     """Embedding model: `minilm` (built in), or as LangChain names it (`openai:text-embedding-3-small`)."""
 
     sandbox: SandboxChoice = "bubblewrap"
+    """Where generated code runs; `unsafe-subprocess` isolates nothing."""
 
     packages: tuple[str, ...] = ()
     """Packages that generated tools may use, by their normalised names; they are fetched when needed."""
@@ -74,7 +75,10 @@ class Settings:
     """MCP servers whose tools may be recruited."""
 
     qdrant_url: str | None = None
+    """Qdrant server that keeps the memory instead of the home."""
+
     qdrant_api_key: str | None = field(default=None, repr=False)
+    """Key of that server."""
 
     @classmethod
     def from_env(

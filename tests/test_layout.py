@@ -25,7 +25,7 @@ LAYERS: Final = (
     ("nodes",),
     ("graph",),
     ("api", "replay", "tasks"),
-    ("agent", "remote"),
+    ("agent", "remote", "result"),
     ("cli", "serve", "bench", ""),
 )
 """From the bottom to the top; a module imports from its own layer or below. The empty name is `mem2evolve` itself."""

@@ -52,14 +52,14 @@ def once(brain: Brain) -> bool:
 async def test_a_sub_graph_with_shared_state(open_agent: Open, brain: Brain) -> None:
     """It takes the conversation, asks through the host, and answers in the conversation; also the second time."""
     host = shared(open_agent(), checkpointer=InMemorySaver())
-    said = {"messages": [HumanMessage(TASK)]}
-    assert asked_of(await host.ainvoke(said, THREAD, context=ASKING))["tool"] == TOOL
+    first, second = ({"messages": [HumanMessage(TASK)]} for _ in range(2))
+    assert asked_of(await host.ainvoke(first, THREAD, context=ASKING))["tool"] == TOOL
     end = await host.ainvoke(Command(resume="yes"), THREAD, context=ASKING)
 
     assert [message.type for message in end["messages"]] == ["human", "ai"]
     assert end["messages"][-1].text == ANSWER
     assert once(brain)
-    again = await host.ainvoke(said, THREAD, context=ASKING)
+    again = await host.ainvoke(second, THREAD, context=ASKING)
     assert [message.type for message in again["messages"]] == ["human", "ai", "human", "ai"]
 
 

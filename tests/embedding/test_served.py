@@ -109,7 +109,9 @@ async def test_called_directly(remote: RemoteGraph) -> None:
     assert (await remote.aget_state(config)).values["answer"] == ANSWER
 
 
-async def test_a_node_relays_each_question(remote: RemoteGraph, brain: Held) -> None:
+async def test_a_node_relays_each_question(
+    server: DevServer, remote: RemoteGraph, brain: Held
+) -> None:
     """Two questions one after the other, each answered in the host; the task is begun there once."""
     node = remote_node(remote, **NAMES, context=asking("relayed"))
     host = around(node, checkpointer=InMemorySaver())
@@ -124,6 +126,10 @@ async def test_a_node_relays_each_question(remote: RemoteGraph, brain: Held) -> 
 
     assert end == {"question": TASK, "reply": ANSWER, "checked": "success"}
     assert {"approval", "answered", "finished"} <= set(events)
+    async with get_client(url=server.url) as client:
+        found = await client.threads.search(values={"namespace": "relayed"})
+    [thread] = found
+    assert len(await runs_of(server, thread["thread_id"])) == 3, "one for the task and each answer"
     assert brain.said.count("plan") == brain.said.count("tool") == 1
 
 
@@ -229,7 +235,7 @@ async def test_a2a(server: DevServer) -> None:
 
 
 async def test_mcp(server: DevServer) -> None:
-    """The graph is a tool with its description; it takes `task` or `messages`, and its result holds the answer."""
+    """The graph is a tool that takes `task` or `messages`; its result holds the answer, and what was not asked."""
     url = f"{server.url}/mcp"
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t"}}
     assert (await rpc(url, "initialize", hello))["serverInfo"]["name"] == "LangGraph"
@@ -245,6 +251,11 @@ async def test_mcp(server: DevServer) -> None:
         result = await rpc(url, "tools/call", call)
         assert not result.get("isError"), result
         assert f"'answer': '{ANSWER}'" in result["content"][0]["text"]
+    unasked = {"web": False, "namespace": "unasked-mcp", "approve": "always"}
+    call = {"name": "mem2evolve", "arguments": {"task": TASK}, "context": unasked}
+    text = (await rpc(url, "tools/call", call))["content"][0]["text"]
+    assert f"'answer': '{ANSWER}'" in text
+    assert "needs approval" in text
     refused = await rpc(
         url, "tools/call", {"name": "mem2evolve", "arguments": {"task": " "}, "context": {}}
     )

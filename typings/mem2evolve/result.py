@@ -1,0 +1,1 @@
+../../mem2evolve/result.py
