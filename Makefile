@@ -31,7 +31,7 @@ test: $(READY) ## Run the tests, on two processes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-mcp: $(READY) ## MCP in both directions, with the official SDK, over stdio and HTTP
-	@$(BIN)/python -m pytest tests/serve -k mcp
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/serve -k mcp
 
 test-live: $(READY) ## Run the whole loop on the embedded model
 	@$(BIN)/python -m pytest -m live tests

@@ -118,7 +118,8 @@ async def _copied(resources: Resources, home: Path, record: Kept, arm: str) -> R
     memory = Memory(target, open_embedder(settings.embedding))
     if arm == "without":
         await memory.delete(kind_of(record), record.id)
-    return replace(resources, settings=settings, memory=memory, write_files=False)
+    # What other MCP servers do cannot be done on trial.
+    return replace(resources, settings=settings, memory=memory, foreign=None, write_files=False)
 
 
 def kind_of(record: Kept) -> RecordKind:

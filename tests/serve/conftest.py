@@ -236,3 +236,24 @@ HELLO: Final = (
     + b"\n"
 )
 """The handshake of a client that types its own lines."""
+
+SLEEP: Final[dict[str, Any]] = {"name": "sleeps", "arguments": {"n": 9}}
+"""A call that one can break off."""
+TOKEN: Final[dict[str, Any]] = {"progressToken": 7}
+CALLED: Final = "sleeps is called in its box"
+
+
+async def sleeping(client: Client) -> "asyncio.Task[Any]":
+    """Begin a call that sleeps, in a box that is there already; return it once the tool is called."""
+    begun = asyncio.Event()
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        if message == CALLED:
+            begun.set()
+
+    await client.call_tool(
+        "sleeps", {"n": 0}
+    )  # the first call looks whether boxes hold, in one of its own
+    call = asyncio.create_task(client.call_tool("sleeps", {"n": 9}, progress_callback=progress))
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    return call

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -14,15 +15,19 @@ from ..cli.conftest import Cli, cli
 from ..graph.kelvin import TASK, TOOL
 from ..graph.test_dev_server import dev_server, run_task
 from .conftest import (
+    CALLED,
     HELLO,
     MODES,
     PATIENCE_S,
+    SLEEP,
+    TOKEN,
     Home,
     alive,
     another,
     boxes,
     names,
     request,
+    sleeping,
     text,
     until,
 )
@@ -72,7 +77,11 @@ async def test_a_client_that_goes_in_the_middle_of_a_call_leaves_no_box(
     """It drops its connection, without a word: the box is killed, and the server goes on."""
     with place.http("--no-solve") as served:
         headers = dict(ACCEPT)
-        params: dict[str, Any] = {"name": "sleeps", "arguments": {"n": 9}}
+        params: dict[str, Any] = {**SLEEP, "_meta": dict(TOKEN)}
+        async with served.client() as client:
+            await client.call_tool("sleeps", {"n": 0})
+        running = boxes(served.process.pid)
+        assert running
         async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE_S) as wire:
             if mode == "legacy":
                 hello, ready = HELLO.splitlines()
@@ -81,21 +90,27 @@ async def test_a_client_that_goes_in_the_middle_of_a_call_leaves_no_box(
                 await wire.post(served.url, content=ready, headers=headers)
             else:
                 headers |= NEW | {"Mcp-Method": "tools/call", "Mcp-Name": "sleeps"}
-                params["_meta"] = {
+                params["_meta"] |= {
                     "io.modelcontextprotocol/protocolVersion": NEW["MCP-Protocol-Version"],
                     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
                     "io.modelcontextprotocol/clientCapabilities": {},
                 }
             body = request(2, "tools/call", **params)
-            call = asyncio.create_task(wire.post(served.url, content=body, headers=headers))
-            await until(lambda: boxes(served.process.pid) or call.done(), "a box")
-            assert not call.done(), call.result().text
-            running = boxes(served.process.pid)
-            call.cancel()
-            await asyncio.wait({call})
+            async with wire.stream("POST", served.url, content=body, headers=headers) as reply:
+                lines = reply.aiter_lines()
+                told = [line async for line in _until_called(lines)]
+        assert CALLED in told[-1]
         await until(lambda: not any(map(alive, running)), "the end of the box")
         async with served.client() as client:
             assert text(await client.call_tool("double", {"n": 2})) == "4"
+
+
+async def _until_called(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Yield what a server says, up to the word that the tool is called."""
+    async for line in lines:
+        yield line
+        if CALLED in line:
+            return
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -103,9 +118,9 @@ async def test_a_server_that_is_stopped_leaves_no_box(place: Home, how: int) -> 
     """Even while a call runs and a client listens."""
     with place.http("--no-solve") as served:
         async with served.client("legacy") as client:
-            call = asyncio.create_task(client.call_tool("sleeps", {"n": 9}))
-            await until(lambda: boxes(served.process.pid), "a box")
+            call = await sleeping(client)
             running = boxes(served.process.pid)
+            assert running
             code = await asyncio.to_thread(served.stop, how)
             await until(lambda: not any(map(alive, running)), "the end of the box")
             call.cancel()

@@ -15,10 +15,13 @@ from mcp.types import ToolListChangedNotification
 from mem2evolve.memory.store import Record
 
 from .conftest import (
+    CALLED,
     DOUBLE,
     HELLO,
     MODES,
     PATIENCE_S,
+    SLEEP,
+    TOKEN,
     Home,
     alive,
     another,
@@ -27,6 +30,7 @@ from .conftest import (
     names,
     request,
     server_below,
+    sleeping,
     text,
     until,
 )
@@ -140,8 +144,8 @@ async def test_a_cancelled_call_leaves_no_box(place: Home, mode: str) -> None:
     """The box is killed at once, and the server goes on."""
     async with place.stdio("--no-solve", mode=mode) as client:
         server = server_below(os.getpid())
-        call = asyncio.create_task(client.call_tool("sleeps", {"n": 9}))
-        await until(lambda: boxes(server), "a box")
+        call = await sleeping(client)
+        assert boxes(server)
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
@@ -220,12 +224,13 @@ async def test_an_end_in_the_middle_of_a_call_leaves_no_box(
 ) -> None:
     """Ctrl-C, SIGTERM, or a client that closes the pipe."""
     with place.popen("--no-solve", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        await _talk(process, HELLO, 1)
-        assert process.stdin is not None
-        process.stdin.write(request(2, "tools/call", name="sleeps", arguments={"n": 9}))
-        process.stdin.flush()
-        await until(lambda: boxes(process.pid), "a box")
+        first = request(2, "tools/call", name="sleeps", arguments={"n": 0})
+        await _talk(process, HELLO + first, 2)
+        [told] = await _talk(process, request(3, "tools/call", **SLEEP, _meta=TOKEN), 1)
+        assert told["params"]["message"] == CALLED
         running = boxes(process.pid)
+        assert running
+        assert process.stdin is not None
         if how is None:
             process.stdin.close()
         else:
