@@ -11,7 +11,8 @@ from typing import Final
 from ..graph.state import Judgement, State
 from ..memory.records import RECRUITABLE, StatusChange, ToolRecord, stable_id
 from .desk import Desk
-from .toolbox.foreign import DOWN, Foreign, Listed, ServerDownError
+from .toolbox.foreign import DOWN, Foreign, ServerDownError
+from .toolbox.foreign_text import Listed
 
 MAX_NAME: Final = 64
 _NOT_IN_NAME: Final = re.compile(r"[^a-z0-9]+")

@@ -7,47 +7,25 @@ should outlive one of them. Nothing is started before the first use. What server
 import asyncio
 import contextlib
 import importlib
-import json
 import os
 import threading
-import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
 
 from ...errors import ConfigError, ToolFailure
 from ...servers import McpServer
-from ._shared import clean
+from .foreign_text import Listed, listed, one_line, value_of
 
 T = TypeVar("T")
 
 MAX_TOOLS: Final = 200
 """Of one server; the rest is passed over."""
 MAX_PAGES: Final = 20
-MAX_TEXT: Final = 300
-"""Characters kept of a description."""
-MAX_SCHEMA: Final = 16_000
-"""Characters of a tool's input schema; a tool with a longer one is passed over."""
-MAX_DEPTH: Final = 20
-EXPLAINING: Final = frozenset({"description", "title"})
-"""Keys of a schema whose text is for readers."""
-LEFT_OUT: Final = frozenset({"$comment", "examples"})
-MAX_RESULT: Final = 100_000
-"""Characters kept of a result. A model sees fewer."""
 DOWN: Final = "The MCP server did not answer"
 """Begins the reason of a call that failed by no fault of the tool: nothing is learned from it."""
 CLOSE_S: Final = 10.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listed:
-    """A tool as its server lists it, with what is foreign made harmless."""
-
-    name: str
-    description: str
-    input_schema: dict[str, Any]
 
 
 class ServerDownError(Exception):
@@ -87,7 +65,7 @@ class Foreign:
             return await client.call_tool(tool, dict(args))
 
         try:
-            return _value(tool, await self._there(link.ask(work)))
+            return value_of(tool, await self._there(link.ask(work)))
         except ServerDownError as exc:
             raise ToolFailure(tool, f"{DOWN}: {exc}") from exc
 
@@ -148,7 +126,7 @@ class _Link:
             raise ServerDownError(f"nothing came within {self._server.timeout:g} s") from exc
         except (MCPError, OSError, RuntimeError, ValueError, ExceptionGroup) as exc:
             await self.close()
-            raise ServerDownError(_clean(_first(exc))) from exc
+            raise ServerDownError(one_line(_first(exc))) from exc
 
     async def close(self) -> None:
         """Close the connection; the next use opens it anew."""
@@ -176,7 +154,7 @@ class _Link:
                 await closing.wait()
         except BaseException as exc:
             if not opening.done():
-                opening.set_exception(ServerDownError(_clean(_first(exc))))
+                opening.set_exception(ServerDownError(one_line(_first(exc))))
                 opening.exception()  # it may be that nobody waits any more
             if not isinstance(exc, Exception):
                 raise
@@ -209,91 +187,11 @@ async def _list(client: Any) -> list[Listed]:
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += [one for tool in page.tools if (one := _listed(tool)) is not None]
+        found += [one for tool in page.tools if (one := listed(tool)) is not None]
         cursor = page.next_cursor
         if cursor is None:
             break
     return found[:MAX_TOOLS]
-
-
-def _listed(tool: Any) -> Listed | None:
-    """Return a tool with its texts made harmless; `None` when its schema cannot be used."""
-    schema = tool.input_schema
-    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        return None
-    try:
-        schema = _harmless(schema, MAX_DEPTH)
-    except ValueError:
-        return None
-    if len(json.dumps(schema)) > MAX_SCHEMA:
-        return None
-    return Listed(
-        name=tool.name,
-        description=_clean(tool.description or ""),
-        input_schema={"type": "object", "properties": {}, **schema},
-    )
-
-
-def _harmless(value: Any, depth: int, key: str = "") -> Any:
-    """Clean the texts of a schema that only explain; what means something has to be clean.
-
-    Raises:
-        ValueError: If it is not, or is nested too deeply.
-    """
-    if depth == 0:
-        raise ValueError("nested too deeply")
-    if isinstance(value, dict):
-        names = {name: _harmless(name, depth, "name") for name in value}
-        return {
-            name: _harmless(one, depth - 1, name)
-            for name, one in value.items()
-            if names[name] not in LEFT_OUT
-        }
-    if isinstance(value, list):
-        return [_harmless(one, depth - 1) for one in value]
-    if not isinstance(value, str):
-        return value
-    if key in EXPLAINING:
-        return _clean(value)
-    if _clean(value) != value:
-        raise ValueError(f"odd text {value[:40]!r}")
-    return value
-
-
-def _clean(text: str, limit: int = MAX_TEXT) -> str:
-    """Return foreign text on one line, cut, without what nobody sees and what could end a fence."""
-    seen = "".join(
-        " " if char in "\n\t\r" else char
-        for char in text[: limit * 20]
-        if char in "\n\t\r" or unicodedata.category(char)[0] != "C"
-    )
-    line = " ".join(seen.replace("<", "[").replace(">", "]").split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _value(tool: str, result: Any) -> JsonValue:
-    text = "\n".join(
-        block.text if block.type == "text" else f"({block.type} left out)"
-        for block in result.content
-    )
-    if result.is_error:
-        raise ToolFailure(tool, _clean(text, 2_000) or "It failed, and says nothing more.")
-    structured = result.structured_content
-    if structured is not None and len(json.dumps(structured)) <= MAX_RESULT:
-        whole = {"result"} == {*structured}
-        return _readable(structured["result"] if whole else structured)
-    text = clean(text)
-    if len(text) > MAX_RESULT:
-        return f"{text[:MAX_RESULT]}… (cut)"
-    return text
-
-
-def _readable(value: Any) -> JsonValue:
-    if isinstance(value, dict):
-        return {clean(str(key)): _readable(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_readable(one) for one in value]
-    return clean(value) if isinstance(value, str) else value
 
 
 def _first(exc: BaseException) -> str:

@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 
 from mem2evolve.errors import ConfigError, ToolFailure
-from mem2evolve.nodes.toolbox.foreign import DOWN, MAX_TEXT, Foreign, ServerDownError
+from mem2evolve.nodes.toolbox.foreign import DOWN, Foreign, ServerDownError
+from mem2evolve.nodes.toolbox.foreign_text import MAX_TEXT
 from mem2evolve.servers import McpServer, load_servers
 
 from ..fakes import Cast
