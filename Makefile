@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-live test-mcp test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-memory bench-recruit bench-sandbox soak-sandbox attacks dev clean soak-memory
+.PHONY: help setup run test test-live test-dev-server test-mcp test-kill check lint format types snapshots bench-demo bench-creation bench-creation-gate bench-memory bench-recruit bench-sandbox soak-sandbox attacks dev clean soak-memory
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-19s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ endif
 
 test: $(READY) ## Run the tests, on two processes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-dev-server: $(READY) ## `langgraph dev` driven by the SDK, and hosts that embed the agent
+	@$(BIN)/python -m pytest tests/graph/test_dev_server.py tests/embedding tests/examples
 
 test-mcp: $(READY) ## MCP in both directions, with the official SDK, over stdio and HTTP
 	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/serve -k mcp
