@@ -142,7 +142,7 @@ async def _run(
         arm=arm,
         right=same_answer(task.answer or "", end["answer"]),
         answer=end["answer"],
-        used=record.id in shown or record.id in used_ids(end),
+        used=arm == "with" and (record.id in shown or record.id in used_ids(end)),
         tokens=spent.get("prompt", 0) + spent.get("completion", 0),
     )
 

@@ -119,6 +119,13 @@ class Settings:
         )
 
     @property
+    def memory_place(self) -> str:
+        """Where the memory is, as one may show it: the server's address without a password, or the folder."""
+        return (
+            without_secret(self.qdrant_url) if self.qdrant_url else str(self.state_dir / "memory")
+        )
+
+    @property
     def state_dir(self) -> Path:
         """Memory shards, manifest, checkpoints and logs."""
         return self.home / ".mem2evolve"
@@ -127,6 +134,11 @@ class Settings:
     def tools_dir(self) -> Path:
         """The generated tools as files, for people and git."""
         return self.home / "tools_generated"
+
+
+def without_secret(url: str) -> str:
+    """Return an address without what stands before its host: a name and a password."""
+    return re.sub(r"(?<=//)[^/@]*@", "", url)
 
 
 def cache_dir() -> Path:

@@ -24,6 +24,8 @@ class Page(NamedTuple):
     skip: int
     find: str
     """Text that a row must hold, whatever its case; empty for any."""
+    asked: bool = False
+    """Whether `limit` was asked for, and is not what a terminal holds."""
 
     @property
     def reach(self) -> int | None:
@@ -64,7 +66,7 @@ def paging(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def inner(*, find: str, limit: int | None, skip: int, **rest: Any) -> Any:
         screen = None if rest.get("as_json") or not sys.stdout.isatty() else SCREEN
-        return command(page=Page(limit or screen, skip, find), **rest)
+        return command(page=Page(limit or screen, skip, find, limit is not None), **rest)
 
     return inner
 

@@ -97,7 +97,7 @@ async def _embedding(settings: "Settings") -> AsyncIterator[Line]:
 async def _memory(settings: "Settings") -> AsyncIterator[Line]:
     from ..memory.memory import Memory  # noqa: PLC0415
 
-    where = settings.qdrant_url or str(settings.state_dir / "memory")
+    where = settings.memory_place
     async with Memory.open(settings) as memory:
         counts = [f"{word} {await memory.count(kind)}" for word, kind in KINDS.items()]
     yield Line("memory", ok=True, found=f"{where}: {', '.join(counts)}")

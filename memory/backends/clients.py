@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from ...settings import without_secret
 from .faults import translate_server
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Clients:
     @property
     def name(self) -> str:
         """Which server, for messages."""
-        return self._url or str(self._location)
+        return without_secret(self._url) if self._url else str(self._location)
 
     @property
     def in_process(self) -> bool:

@@ -104,27 +104,39 @@ def translate_server(exc: Exception, server: str) -> Exception:
             f"The memory at {server} holds vectors of another length: {text}",
             hint="Set MEM2EVOLVE_EMBEDDING back to the model that made it, or use another server.",
         )
-    if isinstance(exc, UnexpectedResponse):
-        status = exc.status_code or 0
-        if status == _NOT_FOUND and "exist" in text:
-            return StoreMismatch(
-                f"The memory at {server} was replaced since this program opened it: {text}",
-                hint="Start this program again, with the embedding model that the memory has now.",
-            )
-        if status in _KEY_REFUSED:
-            return StoreError(
-                f"The Qdrant server at {server} refuses the key (HTTP {status}).",
-                hint="Check QDRANT_API_KEY.",
-            )
-        if status < _SERVER_FAULT and status != _TOO_MANY:
-            return StoreError(
-                f"The Qdrant server at {server} refuses the request: {text}",
-                hint="Check that QDRANT_URL names a Qdrant server, version 1.12 or later.",
-            )
+    if isinstance(exc, UnexpectedResponse) and (
+        known := _from_status(exc.status_code or 0, text, server)
+    ):
+        return known
     if isinstance(exc, ApiException):
         return StoreUnavailable(
             f"The Qdrant server at {server} does not answer: {text}",
             hint="Check that it runs and that QDRANT_URL is right, or unset QDRANT_URL to use the"
             " memory of this home.",
         )
+    if isinstance(exc, AssertionError | ValueError):  # a reply of another form trips the client
+        return StoreError(
+            f"What answers at {server} is no Qdrant server: {text or type(exc).__name__}",
+            hint="Check the address: it is that of Qdrant's REST interface, often on port 6333.",
+        )
     return exc
+
+
+def _from_status(status: int, text: str, server: str) -> StoreError | None:
+    """Return the error for what a server refuses; `None` where it is in trouble itself."""
+    if status == _NOT_FOUND and "exist" in text:
+        return StoreMismatch(
+            f"The memory at {server} was replaced since this program opened it: {text}",
+            hint="Start this program again, with the embedding model that the memory has now.",
+        )
+    if status in _KEY_REFUSED:
+        return StoreError(
+            f"The Qdrant server at {server} refuses the key (HTTP {status}).",
+            hint="Check QDRANT_API_KEY.",
+        )
+    if status < _SERVER_FAULT and status != _TOO_MANY:
+        return StoreError(
+            f"The Qdrant server at {server} refuses the request: {text}",
+            hint="Check that QDRANT_URL names a Qdrant server, version 1.12 or later.",
+        )
+    return None

@@ -31,9 +31,12 @@ MAX_HISTORY: Final = 1_000
 MAX_REASON_CHARS: Final = 1_000
 
 _HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Control characters, marks that reorder what is read, lone surrogates, and letters that only a model sees."""
+"""Control characters, marks that reorder what is read, lone surrogates, and letters that only a model sees.
+
+Joiners (U+200C, U+200D) stay: several scripts and emoji are written with them."""
 
 
 def objection(record: AnyRecord) -> str:

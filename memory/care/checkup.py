@@ -120,8 +120,8 @@ def _quarantined(snapshot: Snapshot, oldest: datetime, days: int) -> Iterator[Fi
 def _unproved(snapshot: Snapshot, ledger: Ledger) -> Iterator[Finding]:
     for lesson in snapshot.lessons:
         if lesson.status == "active" and not ledger.evidence(lesson):
-            what = f"{_called(lesson)} has no run that taught it"
-            do = f"{COMMAND} memory show {_short(lesson)}, then {COMMAND} memory delete {_short(lesson)}"
+            what = f"{_called(lesson)} has no run here that taught it: it was imported without, or the run was deleted"
+            do = f"{COMMAND} memory show {_short(lesson)}: edit or delete it only if it is wrong"
             yield _found("no evidence", what, do, lesson)
 
 

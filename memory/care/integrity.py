@@ -107,7 +107,8 @@ async def _strangers(
     """Yield those whose vector is not that of their card: made by another model, or for another text."""
     expected = await memory.embed([record.card for _, record in batch])
     for (row, record), vector in zip(batch, expected, strict=True):
-        cosine = math.fsum(a * b for a, b in zip(row.vector, vector, strict=True))
+        same = len(row.vector) == len(vector)
+        cosine = math.fsum(a * b for a, b in zip(row.vector, vector, strict=True)) if same else 0.0
         if cosine < SAME_VECTOR:
             what = f"its vector is not that of its card (cosine {cosine:.3f})"
             yield Fault(kind=kind, id=row.id, name=name_of(record), what=what)

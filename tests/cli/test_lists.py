@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mem2evolve.cli._lists import STATUSES, Page
 from mem2evolve.cli.runs import VERDICTS
+from mem2evolve.graph.context import Context
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import (
     AgentRecord,
@@ -93,6 +94,7 @@ def test_lessons_are_filtered(say: Say, tmp_path: Path) -> None:
     assert titles(say, "--find", "STRASSE") == ["Lesson 6"]
     assert titles(say, "--find", "rule", "--scope", "agent", "--limit", "1") == ["Lesson 4"]
     assert "Lesson 5" in titles(say, "--all")
+    assert "quarantined  agent" in say("memory", "list", "--all", ok=True).out
 
 
 def test_what_a_task_would_recall(say: Say, tmp_path: Path) -> None:
@@ -107,6 +109,10 @@ def test_what_a_task_would_recall(say: Say, tmp_path: Path) -> None:
     )
 
     assert titles(say, "--for", "Count the days between these two dates") == ["Lesson 1"]
+    others = [f"How many days lie between two dates of {year}?" for year in range(2000, 2009)]
+    keep(tmp_path, *(lesson(n, learned_from=text) for n, text in enumerate(others, 10)))
+    assert len(titles(say, "--for", days, "--scope", "agent")) == Context().lessons_for_planning
+    assert len(titles(say, "--for", days, "--scope", "agent", "--limit", "8")) == 8
     assert say("memory", "list", "--for", "x", "--outcome", "failure").code == 2
 
 

@@ -19,7 +19,10 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         body = b'{"status": {"error": "no"}, "time": 0.0}'
-        if self.server.status == 200:  # type: ignore[attr-defined]
+        if self.server.status == 299:  # type: ignore[attr-defined]
+            body = self.server.body  # type: ignore[attr-defined]
+            self.server.status = 200  # type: ignore[attr-defined]
+        elif self.server.status == 200:  # type: ignore[attr-defined]
             body = b'{"result": {"exists": false}, "status": "ok", "time": 0.0}'
         self.send_response(self.server.status)  # type: ignore[attr-defined]
         self.send_header("Content-Type", "application/json")
@@ -66,6 +69,20 @@ async def test_refusals_are_told_apart(
     assert url in str(error.value)
     assert "\n" not in str(error.value)
     assert hint in error.value.hint
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff\x00<html>", b'{"result": null, "status": "ok", "time": 0.0}']
+)
+async def test_another_kind_of_server(server: ThreadingHTTPServer, body: bytes) -> None:
+    """Its address is named, without the password in it, and what should be there."""
+    server.status, server.body = 299, body  # type: ignore[attr-defined]
+    store = ServerStore(url=f"http://user:secret@127.0.0.1:{server.server_port}")
+    with pytest.raises(StoreError, match="is no Qdrant server") as error:
+        await store.count("tools")
+    assert "secret" not in str(error.value)
+    assert "6333" in error.value.hint
     await store.close()
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .._common import only_one, open_memory, print_json, print_table, say, short, wait
-from .._lists import SCREEN, Page, filtering, paging
+from .._lists import Page, filtering, paging
 from .._text import typed
 from ._links import print_changes, print_links
 
@@ -59,19 +59,23 @@ async def _list(where: "Where", page: Page, *, as_json: bool) -> None:
     for one in found:
         used = usage.get(one.id)
         record = f"helped {used.wins}/{used.uses}" if used else "not used"
-        rows.append((short(one.id), one.scope, one.outcome, record, _told(one)))
+        status = [] if where.get("status") == "active" else [one.status]
+        rows.append((short(one.id), *status, one.scope, one.outcome, record, _told(one)))
     print_table(rows, empty="No such lessons. A run that is judged writes some.")
     page.tell_more(len(rows), total)
 
 
 async def _recall(task: str, where: "Where", page: Page, *, as_json: bool) -> None:
-    """Show what a run would be told."""
+    """Show what a run would be told: of each scope as many as a run recalls, unless --limit says more."""
+    from ...graph.context import Context  # noqa: PLC0415 - `--help` stays quick
+
+    usual = {"agent": Context().lessons_for_planning, "tool": Context().lessons_for_creating}
     space = str(where.get("namespace", "default"))
     found: list[tuple[ExperienceRecord, float]] = []
     async with open_memory() as kept:
         for scope in ("agent", "tool"):
             if where.get("scope", scope) == scope:
-                most = page.skip + (page.limit or SCREEN)
+                most = page.skip + page.limit if page.asked and page.limit else usual[scope]
                 found += await kept.recall_lessons(task, scope=scope, k=most, namespace=space)
     found = page.cut(found, lambda one: _text(one[0]))
     if as_json:

@@ -92,7 +92,7 @@ def _show(found: dict[str, Any]) -> None:
         )
         say(
             f"{name:10}with {one['with']:,.4g}  without {one['without']:,.4g}  "
-            f"gain {one['gain']:+,.4g}{between}"
+            f"difference {one['gain']:+,.4g}{between}"
         )
     if found["tasks"] < 2:  # noqa: PLR2004 - for an interval
         click.echo("One task gives no interval.", err=True)

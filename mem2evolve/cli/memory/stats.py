@@ -74,7 +74,7 @@ async def _made_with(memory: "Memory", settings: "Settings") -> dict[str, Any]:
             "high": limits.high,
             "twin": limits.twin,
         },
-        "kept_in": settings.qdrant_url or str(folder),
+        "kept_in": settings.memory_place,
         "megabytes": None if settings.qdrant_url else round(size / 1e6, 1),
     }
 
