@@ -198,6 +198,7 @@ class Engine:
         root = self._root = self._root or root_of(self.folder, self.read_manifest())
         if collection not in self._shards and (root / collection).exists():
             self._check_room(MIN_FREE_TO_OPEN_BYTES)
+            _check_whole(self.folder, root / collection)
             shard = EdgeShard.load(str(root / collection))
             self._shards[collection] = shard
             _index(shard, collection)
@@ -265,6 +266,20 @@ def root_of(folder: Path, manifest: Mapping[str, Any] | None) -> Path:
 def generation_folder(folder: Path, generation: int) -> Path:
     """Return where the shards of a generation are."""
     return folder / f"generation-{generation}" if generation else folder
+
+
+def _check_whole(folder: Path, shard: Path) -> None:
+    """Refuse a shard that has lost its records' files: the engine would put an empty one in their place.
+
+    Raises:
+        StoreDamaged: If no segment is whole. Nothing was opened.
+    """
+    parts = ("segment.json", "version.info")
+    found = [
+        one for one in shard.glob("segments/*") if all((one / part).is_file() for part in parts)
+    ]
+    if not found:
+        raise damaged(folder, f"{shard.name}/segments holds no segment with {' and '.join(parts)}")
 
 
 def _index(shard: "EdgeShard", collection: Collection) -> None:

@@ -171,6 +171,27 @@ async def test_damaged_files_are_reported_and_left(tmp_path: Path, case: str) ->
     assert file.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    "lost", ["segments", "segments/*", "segments/*/version.info", "segments/*/segment.json"]
+)
+async def test_lost_files_are_no_empty_memory(tmp_path: Path, lost: str) -> None:
+    """The engine would begin anew in their place; here it is refused, and all is there once they are back."""
+    store = EdgeStore(tmp_path / "memory")
+    await store.put(
+        "tools", [Record(id=str(uuid.uuid4()), vector=[1.0, 0.0], payload={"name": "a"})]
+    )
+    await store.close()
+    [path] = (tmp_path / "memory" / "tools").glob(lost)
+    path.rename(tmp_path / "aside")
+
+    with pytest.raises(StoreDamaged, match="segments"):
+        await store.count("tools")
+    await store.close()
+    (tmp_path / "aside").rename(path)
+    assert await store.count("tools") == 1
+    await store.close()
+
+
 async def test_an_empty_shard_folder_is_damage(tmp_path: Path) -> None:
     """A shard whose files were lost is not silently replaced by an empty one."""
     store = EdgeStore(tmp_path)
