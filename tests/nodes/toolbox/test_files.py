@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mem2evolve.errors import ToolFailure
@@ -70,6 +70,9 @@ async def test_a_long_text_says_how_to_read_on(tmp_path: Path) -> None:
 )
 def test_the_pages_are_the_whole_text(text: str, encoding: str, limit: int) -> None:
     """Nothing is lost or repeated between pages, whatever the encoding and the page size."""
+    assume(
+        encoding != "utf-16" or not text.startswith("\0")
+    )  # its mark and a NUL are the mark of UTF-32
     data = text.encode(encoding)
     with tempfile.TemporaryDirectory() as folder:
         path = made(Path(folder), "a.txt", data)
