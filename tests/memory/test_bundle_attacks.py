@@ -361,6 +361,8 @@ def test_records_that_are_none(tmp_path: Path, what: str) -> None:
 POLICY = {
     "5 MB of text": (lesson(knowledge="x" * (5 << 20)), "5,242,880 characters; at most 2,000"),
     "a lone surrogate": (lesson(title="\ud800"), "U+D800"),
+    "a letter that only a model sees": (lesson(title="a\U000e0141"), "U+E0141"),
+    "a mark that nobody sees": (lesson(title="a\u200bb"), "U+200B"),
     "code that cannot be written": (tool(code="x = '\ud800'"), "lone surrogate"),
     "a builtin": (tool(origin="builtin"), "origin is 'builtin'"),
     "a host's tool": (tool(origin="host"), "origin is 'host'"),
