@@ -78,6 +78,12 @@ class Manifest:
             StoreMismatch: If anything differs.
         """
         self.check_schema()
+        if self.embedding == embedding and not self.same_model(embedding, dim):
+            raise StoreMismatch(
+                f"The memory was made with the embedding model {embedding} when it gave {self.dim} numbers; now it"
+                f" gives {dim}.",
+                hint="It is another model under the same name: make the vectors anew with `mem2evolve memory reembed`.",
+            )
         if not self.same_model(embedding, dim):
             raise StoreMismatch(
                 f"The memory was made with the embedding model {self.embedding} ({self.dim}"

@@ -17,6 +17,7 @@ from ..errors import ModelError
 from ..graph.context import Context
 from ..graph.state import Spent, State, gather
 from ..memory.records import ExperienceRecord, card
+from ..memory.words import LESSON_CHARS, SOURCE_CHARS
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .chronicle import record_run
@@ -24,7 +25,7 @@ from .creation.approve import UNANSWERED
 from .desk import Desk, Resources
 from .evaluate import work_of
 from .life.losers import set_aside_losers
-from .relate import SOURCE_CHARS, related
+from .relate import related
 
 MAX_TOOL_LESSONS: Final = 3
 """Creation trajectories of one run that are distilled."""
@@ -39,10 +40,10 @@ Outcome = Literal["success", "failure"]
 class LessonReply(BaseModel):
     """The shape that the lesson prompts ask for."""
 
-    title: str = Field(min_length=1, max_length=200)
-    description: str = Field(min_length=1, max_length=1000)
-    applies_when: str = Field(min_length=1, max_length=1000)
-    knowledge: str = Field(min_length=1, max_length=2000)
+    title: str = Field(min_length=1, max_length=LESSON_CHARS["title"])
+    description: str = Field(min_length=1, max_length=LESSON_CHARS["description"])
+    applies_when: str = Field(min_length=1, max_length=LESSON_CHARS["applies_when"])
+    knowledge: str = Field(min_length=1, max_length=LESSON_CHARS["knowledge"])
 
 
 class Drawing(TypedDict, total=False):

@@ -9,13 +9,12 @@ from ..errors import ModelError
 from ..graph.state import State
 from ..memory.care.opposite import opposite
 from ..memory.records import ExperienceRecord
+from ..memory.words import SOURCE_CHARS
 from ..models.chat import Sampling
 from ..prompts.load import load_prompt
 from .answers import squeeze
 from .desk import Desk
 
-SOURCE_CHARS: Final = 300
-"""Of the task that taught a lesson, kept with it."""
 STEADY: Final = Sampling(temperature=0.0, max_tokens=300)
 
 Links = dict[str, list[str]]

@@ -99,6 +99,7 @@ async def _memory(settings: "Settings") -> AsyncIterator[Line]:
 
     where = settings.memory_place
     async with Memory.open(settings) as memory:
+        await memory.embed(["probe"])  # its vectors must be of the model in use
         counts = [f"{word} {await memory.count(kind)}" for word, kind in KINDS.items()]
     yield Line("memory", ok=True, found=f"{where}: {', '.join(counts)}")
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ..errors import NotFoundError
 from ._approval import Answers, answering
 from ._checkpoints import Unfinished, done, hold, list_unfinished, state_of
 from ._common import only_one, open_memory, print_json, print_table, short, wait
-from ._drive import open_driver
+from ._drive import how_to_resume, open_driver
 from ._lists import Page, paging
 from ._text import LABEL, cut, hang, one_line, plain, typed
 
@@ -225,11 +226,19 @@ async def _correct(run_id: str, answers: Answers, *, right: bool, because: str) 
 
 
 async def _find(run_id: str) -> "RunRecord":
+    from ..settings import Settings  # noqa: PLC0415 - `--help` stays quick
+
     async with open_memory() as memory:
         exact = await memory.get("run", run_id) if len(run_id) == 36 else None  # noqa: PLR2004 - a UUID
         found = (
             [exact]
             if exact
             else [run for run in await memory.list("run", limit=None) if run.id.startswith(run_id)]
+        )
+    begun = [one.run_id for one in list_unfinished(Settings.from_env())]
+    if not found and (open_ones := [one for one in begun if one.startswith(run_id)]):
+        raise NotFoundError(
+            f"Run {short(open_ones[0])} was broken off, and nothing of it is recorded yet.",
+            hint=f"Go on with it: {how_to_resume(open_ones[0])}.",
         )
     return only_one(found, "run", run_id, [short(run.id) for run in found])

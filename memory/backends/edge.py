@@ -26,6 +26,7 @@ from ..manifest import generation_of
 from ..store import COLLECTIONS, Collection, Hit, Record, Where
 from .access import Access
 from .engine import generation_folder
+from .guard import CONTENTS
 from .operations import Operations
 from .owner import busy
 
@@ -197,11 +198,12 @@ def _detach(access: Access) -> None:
 
 def _remove(folder: Path, generation: int) -> None:
     where = generation_folder(folder, generation)
+    if not generation:
+        for left in folder.glob(f"{CONTENTS}*"):
+            left.unlink(missing_ok=True)
     for name in [where] if generation else [folder / name for name in COLLECTIONS]:
         if name.exists():
-            aside = name.with_name(
-                f"{name.name}.old"
-            )  # one half removed is never taken for a whole one
+            aside = name.with_name(f"{name.name}.old")  # half a one is never taken for a whole
             shutil.rmtree(aside, ignore_errors=True)
             name.rename(aside)
     for aside in [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...errors import StoreDamaged
 from .. import manifest as manifests
 from ..store import INDEXED, Collection, Hit, Record, Where
+from . import guard
 from .faults import damaged, disk_full, translate
 from .operations import Operations
 from .owner import OwnerLock
@@ -73,6 +74,7 @@ class Engine:
         try:
             for shard in self._shards.values():
                 shard.flush()
+            self._note()
         except BaseException as exc:  # noqa: BLE001 - a panic is no Exception; the next caller is told
             self._broken = damaged(self.folder, str(exc))
         return None
@@ -196,13 +198,16 @@ class Engine:
         from qdrant_edge import EdgeShard  # noqa: PLC0415 - heavy
 
         root = self._root = self._root or root_of(self.folder, self.read_manifest())
-        if collection not in self._shards and (root / collection).exists():
-            self._check_room(MIN_FREE_TO_OPEN_BYTES)
-            _check_whole(self.folder, root / collection)
-            shard = EdgeShard.load(str(root / collection))
-            self._shards[collection] = shard
-            _index(shard, collection)
-        return self._shards.get(collection)
+        if collection in self._shards:
+            return self._shards[collection]
+        path = root / collection
+        guard.check_whole(self.folder, path)
+        if not path.exists():
+            return None
+        self._check_room(MIN_FREE_TO_OPEN_BYTES + guard.room_to_open(path))
+        shard = self._shards[collection] = EdgeShard.load(str(path))
+        _index(shard, collection)
+        return shard
 
     def _create(self, collection: Collection, points: "list[Point]") -> "EdgeShard":
         """Make the shard aside and move it in, so that one half made is never found."""
@@ -223,17 +228,25 @@ class Engine:
         shard.flush()
         shard.close()
         aside.rename(root / collection)
+        guard.note(root, {collection: 0})
         made = self._shard(collection)
         assert made is not None  # noqa: S101 - for the type checker: it was just moved there
         return made
 
     def _put_away(self) -> None:
         """Flush and close the shards; they open again when they are used."""
-        while self._shards:
-            _, shard = self._shards.popitem()
+        for shard in self._shards.values():
             shard.flush()
-            shard.close()
+        self._note()
+        while self._shards:
+            self._shards.popitem()[1].close()
         self._root = None
+
+    def _note(self) -> None:
+        """Note how many records there are, once they are flushed."""
+        if self._root is not None and self._shards:
+            found = {str(name): _size(shard) for name, shard in self._shards.items()}
+            guard.note(self._root, found)
 
     def _record(self, point: Any) -> Record:
         return Record(id=str(point.id), vector=list(point.vector), payload=self._payload(point))
@@ -268,18 +281,10 @@ def generation_folder(folder: Path, generation: int) -> Path:
     return folder / f"generation-{generation}" if generation else folder
 
 
-def _check_whole(folder: Path, shard: Path) -> None:
-    """Refuse a shard that has lost its records' files: the engine would put an empty one in their place.
+def _size(shard: "EdgeShard") -> int:
+    from qdrant_edge import CountRequest  # noqa: PLC0415 - heavy
 
-    Raises:
-        StoreDamaged: If no segment is whole. Nothing was opened.
-    """
-    parts = ("segment.json", "version.info")
-    found = [
-        one for one in shard.glob("segments/*") if all((one / part).is_file() for part in parts)
-    ]
-    if not found:
-        raise damaged(folder, f"{shard.name}/segments holds no segment with {' and '.join(parts)}")
+    return shard.count(CountRequest(exact=True))
 
 
 def _index(shard: "EdgeShard", collection: Collection) -> None:

@@ -1,11 +1,10 @@
-"""What a record of a bundle is called here: its namespace, its runs, and what it links to."""
+"""What a record of a bundle is called here: its namespace and its runs."""
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
-from ..records import ExperienceRecord, RunRecord, stable_id
+from ..records import RunRecord, stable_id
 from ..rows import AnyRecord, payload_of
 
 _CHANGING: Final = ("id", "status", "history", "created_at", "run_id", "environment", "origin")
@@ -28,31 +27,6 @@ def moved_into(record: AnyRecord, into: str) -> AnyRecord:
     return record.model_copy(update=update)
 
 
-def relinked(record: AnyRecord, ids: Mapping[str, str]) -> AnyRecord:
-    """Return a record whose links lead to what their targets are called here."""
-    update: dict[str, Any] = {}
-    if not ids:
-        return record
-    if isinstance(record, RunRecord):
-        fields = record.model_dump(exclude={"id", "task", "answer"})
-        update = {name: _relinked(value, ids) for name, value in fields.items()}
-    else:
-        update["supersedes"] = ids.get(record.supersedes, record.supersedes)
-    if isinstance(record, ExperienceRecord):
-        update["supports"] = tuple(ids.get(one, one) for one in record.supports)
-    return record.model_copy(update=update)
-
-
-def _relinked(value: Any, ids: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return ids.get(value, value)
-    if isinstance(value, dict):
-        return {name: _relinked(inner, ids) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_relinked(inner, ids) for inner in value)
-    return value
-
-
 def _run_id(run_id: str, into: str) -> str:
     return stable_id("run", into, run_id) if run_id else ""
 
@@ -61,6 +35,6 @@ def content_of(record: AnyRecord) -> str:
     """Return a hash of what may not differ between two records of one id."""
     payload = payload_of(record)
     body = {name: value for name, value in payload.items() if name not in _CHANGING}
-    for name in ("version", "supersedes", "supports"):  # numbers and links may have moved
+    for name in ("version", "supersedes", "supports", "contradicts"):  # numbers and links may move
         body.pop(name, None)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

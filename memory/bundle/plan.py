@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from ...errors import InputError
+from ..care.references import rename_in
 from ..memory import Memory
 from ..projection import NAME
 from ..records import (
@@ -21,7 +22,7 @@ from ..records import (
 )
 from ..rows import AnyRecord, Asset, RecordKind
 from .form import KINDS
-from .place import content_of, moved_into, relinked
+from .place import content_of, moved_into
 from .read import Bundle, Line
 
 PAGE: Final = 64
@@ -85,7 +86,7 @@ class Plan:
         taken = self.versions.get(self.ids.get(record.id, ""))
         if taken and isinstance(moved, ToolRecord | AgentRecord):
             moved = moved.model_copy(update={"version": taken[1]})
-        return relinked(moved, self.ids)
+        return rename_in(moved, self.ids, {})
 
 
 async def plan_import(memory: Memory, bundle: Bundle, into: str = "") -> Plan:
@@ -203,7 +204,8 @@ def _under_another_number(record: Asset, versions: Sequence[Here]) -> Here | Non
 def _compare(plan: Plan, kind: RecordKind, record: AnyRecord, here: Here) -> None:
     tally = plan.tallies[kind]
     label = f"{record.name} v{here.version}" if isinstance(record, Asset) else f"{kind} {here.id}"
-    if record.status != here.status:
+    tried = isinstance(record, AgentRecord) and here.status == "candidate"  # as an import leaves it
+    if record.status != here.status and not (tried and record.status in RECRUITABLE):
         tally.conflicting += 1
         _note(plan.conflicts, f"{label} is {here.status} here, {record.status} there: it stays so")
     elif content_of(record) != here.content:

@@ -1,26 +1,17 @@
 """Which records are taken from a bundle. One that is not is named with its line and the reason; others may come in."""
 
 import math
-import re
 import uuid
 from typing import Any, Final
 
 from ..projection import MAX_FILE_BYTES, NAME
 from ..records import AgentRecord, ExperienceRecord, RunRecord, StatusChange, ToolRecord
 from ..rows import AnyRecord
+from ..words import HIDDEN, LESSON_CHARS, SOURCE_CHARS, unseen
 from .strict import has_infinity
 
 MAX_LABEL: Final = 100
 """Of a name, an id or a time."""
-LESSON_CHARS: Final = {
-    "title": 200,
-    "description": 1000,
-    "applies_when": 1000,
-    "knowledge": 2000,
-}
-"""What a model may write of a lesson here: `nodes.distill.LessonReply`."""
-SOURCE_CHARS: Final = 300
-"""Of the task behind a lesson, as is kept here."""
 EXPERT_CHARS: Final = {"name": 80, "expertise": 400, "strategy": 2000}
 TOOL_CHARS: Final = {"function": MAX_LABEL, "description": 1000, "documentation": 20_000}
 MAX_SCHEMA_CHARS: Final = 64 << 10
@@ -29,14 +20,6 @@ MAX_VERSION: Final = 999_999
 MAX_LINKS: Final = 1_000
 MAX_HISTORY: Final = 1_000
 MAX_REASON_CHARS: Final = 1_000
-
-_HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ud800-\udfff\U000e0000-\U000e0fff]"
-)
-"""Control characters, marks that reorder what is read, lone surrogates, and letters that only a model sees.
-
-Joiners (U+200C, U+200D) stay: several scripts and emoji are written with them."""
 
 
 def objection(record: AnyRecord) -> str:
@@ -59,7 +42,7 @@ def objection(record: AnyRecord) -> str:
 
 def readable(change: StatusChange) -> StatusChange:
     """Return a line of history without what a person cannot see."""
-    reason = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", change.reason)[:MAX_REASON_CHARS]
+    reason = HIDDEN.sub("\N{REPLACEMENT CHARACTER}", change.reason)[:MAX_REASON_CHARS]
     return change.model_copy(update={"reason": reason})
 
 
@@ -110,12 +93,13 @@ def _lesson(record: ExperienceRecord) -> str:
     fields = {name: getattr(record, name) for name in LESSON_CHARS}
     if empty := [name for name, value in fields.items() if not value.strip()]:
         return f"{empty[0]} is empty"
-    if len(record.supports) > MAX_LINKS or any(len(one) > MAX_LABEL for one in record.supports):
-        return f"supports is more than {MAX_LINKS:,} ids"
-    source = {"learned_from": record.learned_from, "supports": list(record.supports)}
-    return _prose(fields, LESSON_CHARS) or _prose(
-        source, {"learned_from": SOURCE_CHARS, "supports": MAX_LINKS * MAX_LABEL}
-    )
+    links = {"supports": list(record.supports), "contradicts": list(record.contradicts)}
+    for name, ids in links.items():
+        if len(ids) > MAX_LINKS or any(len(one) > MAX_LABEL for one in ids):
+            return f"{name} is more than {MAX_LINKS:,} ids"
+    source = {"learned_from": record.learned_from, **links}
+    limits = {"learned_from": SOURCE_CHARS, **dict.fromkeys(links, MAX_LINKS * MAX_LABEL)}
+    return _prose(fields, LESSON_CHARS) or _prose(source, limits)
 
 
 def _run(record: RunRecord) -> str:
@@ -125,7 +109,14 @@ def _run(record: RunRecord) -> str:
         canonical = ""
     if canonical != record.id:
         return f"{record.id[:MAX_LABEL]!r} is no id of a run"
-    links = (*record.assets, *record.won, *record.lessons, *record.helped, *record.learned)
+    links = (
+        *record.assets,
+        *record.won,
+        *record.lessons,
+        *record.helped,
+        *record.learned,
+        *record.confirmed,
+    )
     if len(links) > MAX_LINKS or any(len(one) > MAX_LABEL for one in links):
         return f"it links to more than {MAX_LINKS:,} records, or to what is no id"
     return ""
@@ -137,9 +128,8 @@ def _prose(fields: dict[str, Any], limits: dict[str, int]) -> str:
         texts = list(_texts(value))
         if sum(map(len, texts)) > limits[name]:
             return f"{name} has {sum(map(len, texts)):,} characters; at most {limits[name]:,} are taken"
-        found = next(filter(None, map(_HIDDEN.search, texts)), None)
-        if found is not None:
-            return f"{name} has U+{ord(found[0]):04X}, which a reader does not see"
+        if found := next(filter(None, map(unseen, texts)), ""):
+            return f"{name} has {found}, which a reader does not see"
         if has_infinity(value):
             return f"{name} has an infinite number"
     return ""

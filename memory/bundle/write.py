@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import glob
 import hashlib
 import json
 import os
+import time
 import uuid
 import zipfile
 from collections.abc import AsyncIterator, Sequence
@@ -34,6 +36,8 @@ from .read import Tell, read_line
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 """Of every entry: the same memory gives the same bytes."""
 _MODE: Final = 0o100644 << 16
+LEFT_S: Final = 60.0
+"""A file aside that was not written to for so long was left by a process that is no more."""
 
 
 @dataclass(kw_only=True)
@@ -79,6 +83,7 @@ async def export_bundle(
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent}.", hint="Make it, or name another.")
     done = Exported(path=path)
+    await asyncio.to_thread(_sweep, path)
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.new")
     try:
         with aside.open("wb") as file:
@@ -90,6 +95,13 @@ async def export_bundle(
     finally:
         aside.unlink(missing_ok=True)
     return done
+
+
+def _sweep(path: Path) -> None:
+    """Remove what an export to the same file left that was killed: it may hold tasks and answers."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
+        if time.time() - left.stat().st_mtime > LEFT_S:
+            left.unlink(missing_ok=True)
 
 
 class _Writer:

@@ -13,17 +13,14 @@ other ids then, and are renamed everywhere. In a run, what is gone is left out; 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from ..records import RECRUITABLE, AgentRecord, ExperienceRecord, ToolRecord, card
 from ..rows import Asset, Kept
+from ..words import SOURCE_CHARS
 from .deletion import ASKED, Changed, Deletion, Gone
 from .hygiene import kind_of, name_of
 from .references import references_of, rename_in
 from .snapshot import Ledger, Snapshot
-
-LEARNED_CHARS: Final = 300
-"""Of the card of a wanted tool, kept with the lesson from its making."""
 
 
 @dataclass
@@ -122,7 +119,7 @@ def _from_making(lesson: ExperienceRecord, tool: ToolRecord) -> bool:
     """Say whether a lesson is from the making of a tool: the wanted card was about the same, its name may differ."""
     wanted = lesson.learned_from.partition(": ")[0]
     same_space = lesson.namespace == tool.namespace
-    return same_space and lesson.learned_from == card(wanted, tool.description)[:LEARNED_CHARS]
+    return same_space and lesson.learned_from == card(wanted, tool.description)[:SOURCE_CHARS]
 
 
 def _forget_tools(snapshot: Snapshot, fate: _Fate) -> None:

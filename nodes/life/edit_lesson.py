@@ -3,16 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ValidationError
-
 from ...errors import InputError
 from ...memory.care.opposite import opposite
 from ...memory.memory import Memory
 from ...memory.records import RECRUITABLE, ExperienceRecord, StatusChange
-from ..distill import LessonReply
+from ...memory.words import LESSON_CHARS, unseen
 
-FIELDS: Final = ("title", "description", "applies_when", "knowledge")
-"""What may be changed."""
 _OPEN: Final = ("active", "candidate", "quarantined", "retired")
 
 
@@ -27,7 +23,7 @@ async def edit_lesson(
     Args:
         memory: Where the lesson is.
         old: The lesson.
-        changes: New text by field, one of `FIELDS`.
+        changes: New text by field, one of `LESSON_CHARS`.
         because: A person's reason.
 
     Raises:
@@ -54,6 +50,20 @@ async def edit_lesson(
             f"Nothing differs from lesson {old.id[:8]}.", hint="Change a text, as with --knowledge."
         )
     known = await memory.get("experience", new.id)
+    _check_place(old, known)
+    if known is None:
+        await memory.put(new)
+    await memory.set_status("experience", old.id, "superseded", f"{reason} (now {new.id})")
+    return known or new
+
+
+def _check_place(old: ExperienceRecord, known: ExperienceRecord | None) -> None:
+    """Refuse an edit of what has other words already, or to words that a lesson has.
+
+    Args:
+        old: The lesson that is edited.
+        known: What is there of the new one; it may be from the same edit, broken off.
+    """
     if known is not None and (known.supersedes != old.id or known.status not in RECRUITABLE):
         raise InputError(
             f"Lesson {known.id[:8]} ({known.status}) says just that.",
@@ -64,28 +74,21 @@ async def edit_lesson(
             f"Lesson {old.id[:8]} is {old.status}: {old.history[-1].reason if old.history else ''}",
             hint=f"Edit the one in its place: `mem2evolve memory show {old.id[:8]}` names it.",
         )
-    if known is None:
-        await memory.put(new)
-    await memory.set_status("experience", old.id, "superseded", f"{reason} (now {new.id})")
-    return known or new
 
 
 def _checked(old: ExperienceRecord, changes: Mapping[str, str]) -> dict[str, str]:
-    words = {name: getattr(old, name) for name in FIELDS}
+    words = {name: getattr(old, name) for name in LESSON_CHARS}
     words |= {name: text.strip() for name, text in changes.items()}
-    try:
-        LessonReply.model_validate(words)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        raise InputError(
-            f"{field} has {len(words[field]):,} characters: {first['msg']}.",
-            hint="A lesson is a few words of title and one or two sentences for the rest.",
-        ) from exc
     for name, text in words.items():
-        strange = [c for c in text if (c < " " and c not in "\n\t") or "\ud800" <= c <= "\udfff"]
-        if strange:
-            raise InputError(f"{name} holds {strange[0]!r}, which is no text.", hint="Take it out.")
+        if not 0 < len(text) <= LESSON_CHARS[name]:
+            raise InputError(
+                f"{name} has {len(text):,} characters; it takes 1 to {LESSON_CHARS[name]:,}.",
+                hint="A lesson is a few words of title and one or two sentences for the rest.",
+            )
+        if found := unseen(text):
+            raise InputError(
+                f"{name} holds {found}, which a reader does not see.", hint="Take it out."
+            )
     return words
 
 

@@ -15,6 +15,7 @@ from mem2evolve.memory.backends.edge import EdgeStore
 from ..openai_server import OpenAIServer
 from .brain import Brain
 from .conftest import AS_ROOT, COMMAND, TASK, Cli, Done, Say
+from .test_lists import keep, lesson
 
 
 @pytest.fixture
@@ -108,6 +109,24 @@ def test_full_disk(cli: Cli, small_disk: Path) -> None:
         cli("run", TASK, "--no-web").refused("is full", "Free some space", story=True)
 
     assert not list(small_disk.rglob("manifest.json"))
+
+
+@AS_ROOT
+def test_a_home_in_too_little_memory(cli: Cli, tmp_path: Path) -> None:
+    """The engine fills the holes of its files there; where they do not fit it is refused, and not killed."""
+    keep(tmp_path, lesson(1))
+    folder = tmp_path / "ram"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:  # noqa: S603
+        pytest.skip("mounting is not allowed here")
+    try:
+        copy = ["cp", "-a", "--sparse=always", str(tmp_path / "home"), str(folder / "home")]
+        subprocess.run(copy, check=True)  # noqa: S603
+        cli.env["MEM2EVOLVE_HOME"] = str(folder / "home")
+        cli("memory", "list").refused("full")
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
 
 
 @AS_ROOT

@@ -126,7 +126,7 @@ def test_edit_makes_a_new_record(say: Say, seed: Seed) -> None:
         (("--knowledge", "x", "--because", " "), "The reason is empty"),
         (("--knowledge", "", "--because", "b"), "knowledge has 0 characters"),
         (("--knowledge", "x" * 5_000, "--because", "b"), "knowledge has 5,000 characters"),
-        (("--title", "a\x1b[2Jb", "--because", "b"), "title holds '\\x1b'"),
+        (("--title", "a\x1b[2Jb", "--because", "b"), "title holds U+001B"),
         (("--knowledge", "read all pages", "--because", "b"), "Nothing differs"),
     ],
 )
@@ -164,7 +164,12 @@ def test_edit_in_an_editor(say: Say, seed: Seed, monkeypatch: pytest.MonkeyPatch
         saves(change)
         say("memory", "edit", old.id[:8], "--because", "b").refused(error)
     saves(lambda text: text.replace("read all pages", "Read: one page"))
-    say("memory", "edit", old.id[:8], "--because", "b").refused("is no YAML")
+    refused = say("memory", "edit", old.id[:8], "--because", "b")
+    refused.refused("is no YAML", "What you wrote is in ")
+    written = Path(refused.err.rpartition("What you wrote is in ")[2].strip().rstrip("."))
+    assert "Read: one page" in written.read_text()
+    written.unlink()
+    say("memory", "edit", old.id[:8], "--title", "\u200b", "--because", "b").refused("U+200B")
     saves(lambda text: text.replace("read all pages", "'Read: one page'"))
     say("memory", "edit", old.id[:8], "--because", "b", ok=True)
     assert {one.knowledge for one in kept().lessons} == {"read all pages", "Read: one page"}

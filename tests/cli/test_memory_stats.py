@@ -22,9 +22,9 @@ def test_stats_count_what_is_there(say: Say, tmp_path: Path) -> None:
     shown = say("memory", "stats", ok=True).out
 
     assert found["tools"] == {"active": 1}
-    assert found["from"] == {"agent": 1, "tool": 1, "success": 2}
+    assert (found["by_scope"], found["by_outcome"]) == ({"agent": 1, "tool": 1}, {"success": 2})
     assert found["runs"] == {"success": 1}
-    assert found["namespaces"] == {"default": 4, "lab": 1}
+    assert found["namespaces"] == {"default": 3, "lab": 1}
     assert (lab["tools"], lab["lessons"]) == ({}, {"active": 1})
     assert "recall      delta 0.5, low 0.35, high 0.8, twin 0.9\n" in shown
 

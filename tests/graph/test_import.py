@@ -301,7 +301,7 @@ async def test_another_namespace(agent: Agent) -> None:
     """All of it moves, and its links with it; what is in the other namespace is not touched."""
     lesson = lesson_record(run_id=RUN)
     newer = lesson_record(run_id=RUN, title="Newer").model_copy(
-        update={"supersedes": lesson.id, "supports": (lesson.id,)}
+        update={"supersedes": lesson.id, "supports": (lesson.id,), "contradicts": (lesson.id,)}
     )
     sent = (tool_record(run_id=RUN), lesson, newer, run_record(learned=(lesson.id, newer.id)))
     await agent.seed(*sent)
@@ -319,6 +319,7 @@ async def test_another_namespace(agent: Agent) -> None:
     }
     first, second = lessons[LESSON["title"]], lessons["Newer"]
     assert (second.supersedes, second.supports) == (first.id, (first.id,))
+    assert second.contradicts == (first.id,)
     assert {first.run_id, second.run_id, tool.run_id} == {run.id}
     assert (run.assets, run.lessons) == ((tool.id,), (first.id,))
     assert set(run.learned) == {first.id, second.id}
@@ -365,12 +366,8 @@ async def test_a_killed_import_is_finished_by_the_next(
 
     assert writes == len(sent)
     assert set(done.written.values()) == {0}
-    assert [tally.same for tally in plan.tallies.values()] == [
-        1,
-        0,
-        1,
-        1,
-    ]  # the expert is a candidate
+    assert [tally.same for tally in plan.tallies.values()] == [1, 1, 1, 1]
+    assert plan.conflicts == []  # not with what the import itself made of the expert
     assert {key: bare(one) for key, one in (await everything(agent)).items()} == {
         one.id: bare(one) for one in sent
     }

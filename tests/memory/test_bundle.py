@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -18,13 +19,13 @@ from mem2evolve.memory.backends.server import ServerStore
 from mem2evolve.memory.bundle import write as writing
 from mem2evolve.memory.bundle.form import KINDS
 from mem2evolve.memory.bundle.plan import plan_import
-from mem2evolve.memory.bundle.policy import LESSON_CHARS, SOURCE_CHARS, objection
+from mem2evolve.memory.bundle.policy import objection
 from mem2evolve.memory.bundle.read import Bundle
 from mem2evolve.memory.bundle.write import export_bundle
 from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import Case, StatusChange
 from mem2evolve.memory.rows import AnyRecord
-from mem2evolve.nodes import distill
+from mem2evolve.memory.words import LESSON_CHARS
 
 from .bundles import bundle_of, expert, lesson, run, tool
 from .conftest import WordsEmbedder
@@ -231,15 +232,12 @@ async def test_a_licence_is_an_expression(tmp_path: Path, licence: str) -> None:
     assert names(tmp_path) == []
 
 
-def test_the_limits_of_a_lesson_are_those_of_the_prompt() -> None:
+def test_the_limits_of_a_lesson_are_those_of_our_own() -> None:
     """A stranger's lesson may be as long as one of ours, no longer."""
     for name, most in LESSON_CHARS.items():
-        [least, longest] = distill.LessonReply.model_fields[name].metadata
-        assert (least.min_length, longest.max_length) == (1, most)
         assert objection(lesson(**{name: "x" * most})) == ""
         assert name in objection(lesson(**{name: "x" * (most + 1)}))
         assert name in objection(lesson(**{name: " "}))
-    assert SOURCE_CHARS == distill.SOURCE_CHARS
 
 
 @pytest.mark.parametrize(
@@ -273,3 +271,15 @@ async def test_many_lessons_in_bounded_memory(tmp_path: Path) -> None:
         assert plan.tallies["experience"].new == count
 
     assert (peaks[1] - peaks[0]) / 1_500 < 600  # bytes for a record of 2,400
+
+
+async def test_what_a_killed_export_left_is_removed(tmp_path: Path) -> None:
+    """By the next one to the same file; one that is just being written stays."""
+    left, fresh = tmp_path / ".b.zip.0123abcd.new", tmp_path / ".b.zip.4567abcd.new"
+    for one in (left, fresh):
+        one.write_bytes(b"tasks and answers")
+    os.utime(left, (0, 0))
+
+    await export_bundle(await memory_of(), tmp_path / "b.zip")
+
+    assert sorted(names(tmp_path)) == [fresh.name, "b.zip"]

@@ -171,9 +171,13 @@ async def test_damaged_files_are_reported_and_left(tmp_path: Path, case: str) ->
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "lost", ["segments", "segments/*", "segments/*/version.info", "segments/*/segment.json"]
+LOST = (
+    *("tools", "tools/segments", "tools/segments/*", "tools/segments/*/version.info"),
+    *("tools/segments/*/segment.json", "tools/segments/*/mutable_id_tracker.mappings"),
 )
+
+
+@pytest.mark.parametrize("lost", LOST)
 async def test_lost_files_are_no_empty_memory(tmp_path: Path, lost: str) -> None:
     """The engine would begin anew in their place; here it is refused, and all is there once they are back."""
     store = EdgeStore(tmp_path / "memory")
@@ -181,14 +185,29 @@ async def test_lost_files_are_no_empty_memory(tmp_path: Path, lost: str) -> None
         "tools", [Record(id=str(uuid.uuid4()), vector=[1.0, 0.0], payload={"name": "a"})]
     )
     await store.close()
-    [path] = (tmp_path / "memory" / "tools").glob(lost)
+    [path] = (tmp_path / "memory").glob(lost)
     path.rename(tmp_path / "aside")
 
-    with pytest.raises(StoreDamaged, match="segments"):
+    with pytest.raises(StoreDamaged, match="tools"):
         await store.count("tools")
     await store.close()
     (tmp_path / "aside").rename(path)
     assert await store.count("tools") == 1
+    await store.close()
+
+
+async def test_an_emptied_collection_is_whole(tmp_path: Path) -> None:
+    """Also when it was emptied just before the process was killed, and nothing was noted of it."""
+    store, key = EdgeStore(tmp_path / "memory"), str(uuid.uuid4())
+    await store.put("tools", [Record(id=key, vector=[1.0, 0.0], payload={"name": "a"})])
+    await store.close()
+    noted = (tmp_path / "memory" / "contents.json").read_text()
+    await store.delete("tools", [key])
+    await store.close()
+    (tmp_path / "memory" / "contents.json").write_text(noted)
+
+    assert json.loads(noted) == {"tools": 1}
+    assert await store.count("tools") == 0
     await store.close()
 
 

@@ -73,8 +73,11 @@ async def test_a_changed_dimension_is_refused(store: MemoryStore) -> None:
     await Memory(store, WordsEmbedder("x")).put(AGENT)
     memory = Memory(store, Unknown("x"))
     assert await memory.count("agent") == 1
-    with pytest.raises(StoreMismatch, match=r"x \(64 numbers\); x \(3\)"):
+    with pytest.raises(
+        StoreMismatch, match=r"model x when it gave 64 numbers; now it gives 3"
+    ) as error:
         await memory.put(AGENT)
+    assert "reembed" in error.value.hint
 
 
 @pytest.mark.parametrize("field", ["schema_version", "card_version"])

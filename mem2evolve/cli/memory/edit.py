@@ -1,5 +1,7 @@
 """`mem2evolve memory edit`: says a lesson in other words."""
 
+import tempfile
+
 import click
 
 from ...errors import InputError
@@ -16,7 +18,7 @@ FIELDS = ("title", "description", "applies_when", "knowledge")
 @click.option("--description", help="One sentence.")
 @click.option("--applies-when", help="The situation.")
 @click.option("--knowledge", help="What to do.")
-@click.option("--because", help="Why; kept in its history.")
+@click.option("--because", help="Why; kept in its history. Asked for on a terminal.")
 @JSON
 def edit(lesson: str, because: str | None, *, as_json: bool, **given: str | None) -> None:
     """Say a LESSON in other words. Without a text to change, it opens $EDITOR.
@@ -37,10 +39,15 @@ async def _edit(
             one for one in await kept.list("experience", limit=None) if one.id.startswith(wanted)
         ]
         old = only_one(found, "lesson", wanted, [short(one.id) for one in found])
-        if not changes:
-            changes = _in_editor({name: getattr(old, name) for name in FIELDS})
-        why = typed(because) if because is not None else _why()
-        new = await edit_lesson(kept, old, changes, why)
+        saved = "" if changes else _in_editor({name: getattr(old, name) for name in FIELDS})
+        try:
+            changes = _read(saved) if saved else changes
+            why = typed(because) if because is not None else _why()
+            new = await edit_lesson(kept, old, changes, why)
+        except InputError as exc:
+            if saved:
+                raise InputError(str(exc), hint=f"{exc.hint} {_aside(saved)}") from exc
+            raise
     if as_json:
         print_json(new.model_dump(mode="json") | {"id": new.id})
         return
@@ -55,11 +62,11 @@ def _why() -> str:
     return str(click.prompt("because", err=True))
 
 
-def _in_editor(words: dict[str, str]) -> dict[str, str]:
-    """Let a person change the texts in an editor.
+def _in_editor(words: dict[str, str]) -> str:
+    """Let a person change the texts in an editor; return what was saved.
 
     Raises:
-        InputError: If there is no terminal, or what was saved cannot be read.
+        InputError: If there is no terminal, no editor, or nothing was saved.
     """
     import yaml  # noqa: PLC0415 - `--help` stays quick
 
@@ -69,9 +76,25 @@ def _in_editor(words: dict[str, str]) -> dict[str, str]:
             hint="Give a text, as in `--knowledge TEXT --because TEXT`.",
         )
     shown = yaml.safe_dump(words, sort_keys=False, allow_unicode=True, width=100)
-    saved = click.edit(shown, extension=".yaml")
+    try:
+        saved = click.edit(shown, extension=".yaml")
+    except click.ClickException as exc:
+        raise InputError(
+            exc.format_message(), hint="Set EDITOR to a program that you have, or give a text."
+        ) from exc
     if saved is None:
         raise InputError("Nothing was saved.", hint="Save the file to change the lesson.")
+    return str(saved)
+
+
+def _read(saved: str) -> dict[str, str]:
+    """Return the texts that an editor left.
+
+    Raises:
+        InputError: If they have another form.
+    """
+    import yaml  # noqa: PLC0415 - `--help` stays quick
+
     try:
         read = yaml.safe_load(saved)
     except yaml.YAMLError as exc:
@@ -79,10 +102,19 @@ def _in_editor(words: dict[str, str]) -> dict[str, str]:
             f"What was saved is no YAML: {exc}", hint="Keep the form `field: text`."
         ) from exc
     if not isinstance(read, dict) or not all(
-        key in words and isinstance(text, str) for key, text in read.items()
+        key in FIELDS and isinstance(text, str) for key, text in read.items()
     ):
         raise InputError(
-            f"What was saved is not {', '.join(words)} with a text each.",
+            f"What was saved is not {', '.join(FIELDS)} with a text each.",
             hint="Keep the form `field: text`; put quotes around a text with a colon.",
         )
     return dict(read)
+
+
+def _aside(saved: str) -> str:
+    """Keep what a person wrote and could not be used; say where."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="mem2evolve-lesson-", suffix=".yaml", delete=False
+    ) as file:
+        file.write(saved)
+    return f"What you wrote is in {file.name}."

@@ -1,5 +1,6 @@
 """`mem2evolve memory export`: records as one file, to keep or to hand on."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,10 +67,13 @@ async def _export(
         return
     counted = ", ".join(f"{done.counts[kind]} {word}" for word, kind in WORDS.items())
     say(f"written  {path}  {counted}")
-    for key, why in [*done.left_out.items()][:SHOWN]:
-        say(f"left out {key}  {why}")
-    if (more := len(done.left_out) - SHOWN) > 0:
-        say(f"left out {more} more; --json lists them")
+    reasons = Counter(done.left_out.values()).most_common()
+    for why, count in reasons[:SHOWN]:
+        say(f"left out {count} of {why}")
+    if len(reasons) > SHOWN:
+        say("and more; --json lists them")
+    if not any(done.counts.values()):
+        click.echo("Nothing fits what you asked for: the bundle is empty.", err=True)
     if done.counts["run"]:
         hint = "It holds what you asked and what was answered; --no-runs leaves that out."
         click.echo(hint, err=True)

@@ -44,20 +44,19 @@ async def _count(memory: "Memory", where: dict[str, str]) -> dict[str, Any]:
         "tools": await memory.tally("tool", "status", tools),
         "agents": await memory.tally("agent", "status", where),
         "lessons": await memory.tally("experience", "status", where),
-        "from": {
-            **await memory.tally("experience", "scope", {**where, "status": "active"}),
-            **await memory.tally("experience", "outcome", {**where, "status": "active"}),
-        },
+        "by_scope": await memory.tally("experience", "scope", {**where, "status": "active"}),
+        "by_outcome": await memory.tally("experience", "outcome", {**where, "status": "active"}),
         "runs": await memory.tally("run", "verdict", where),
         "namespaces": {} if where else await _spaces(memory),
     }
 
 
 async def _spaces(memory: "Memory") -> dict[str, int]:
-    """Return how many records each namespace holds."""
+    """Return how many records each namespace holds, built-in tools left out."""
     found: dict[str, int] = {}
+    own = {"tool": {"origin": "generated"}}
     for kind in ("tool", "agent", "experience", "run"):
-        for space, count in (await memory.tally(kind, "namespace")).items():
+        for space, count in (await memory.tally(kind, "namespace", own.get(kind))).items():
             found[space] = found.get(space, 0) + count
     return found
 
