@@ -20,18 +20,17 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the engine, which scans a segment in one thread
 import numpy as np
-from numpy.typing import NDArray
+from memory_roles import DIM, SPACES, K, Vectors, drawn, space, timed_async
 
 from mem2evolve.memory.backends.edge import EdgeStore
 from mem2evolve.memory.manifest import Manifest
-from mem2evolve.memory.memory import Memory
 from mem2evolve.memory.records import ExperienceRecord
 from mem2evolve.memory.rows import payload_of
 from mem2evolve.memory.store import Record
@@ -46,15 +45,10 @@ BARS: Final = {
     "insert_per_s": (1000.0, 1e9),
 }
 """Least and most."""
-DIM: Final = 384
-K: Final = 5
+ROLES: Final = Path(__file__).with_name("memory_roles.py")
 BATCH: Final = 1000
-SPACES: Final = 10
-"""Namespaces; a filtered search asks for one."""
 BASELINE_MOST: Final = 10_000
 """Records up to which LangGraph's InMemoryStore is measured: it takes seconds a search beyond."""
-RECALLS: Final = 50
-BEAT_S: Final = 0.001
 SUBJECTS: Final = (
     "floor",
     "owner",
@@ -64,8 +58,6 @@ SUBJECTS: Final = (
     "socket_filtered",
 )
 
-Vectors = NDArray[np.float32]
-
 
 async def main() -> int:
     """Try until the bars are reached; print every attempt, and the last one alone at the end."""
@@ -74,12 +66,7 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--chart", action="store_true", help="Print a chart, in Mermaid.")
-    parser.add_argument("--role", choices=["peer", "fresh"], help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.role:
-        await {"peer": be_peer, "fresh": be_fresh}[options.role](options.folder)
-        return 0
     report: dict[str, float] = {}
     missed: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -103,14 +90,6 @@ class Filled:
     def __init__(self, folder: Path, vectors: Vectors, insert_per_s: float) -> None:
         self.folder, self.vectors, self.insert_per_s = folder, vectors, insert_per_s
         self.masked = np.arange(len(vectors)) % SPACES != 0
-
-
-def drawn(size: int) -> Vectors:
-    """Return `size` unit vectors, always the same."""
-    source = np.random.default_rng(size)
-    vectors = source.standard_normal((size, DIM), dtype=np.float32)
-    unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit
 
 
 async def fill(folder: Path, size: int) -> Filled:
@@ -143,11 +122,6 @@ def record(n: int, vector: Vectors) -> Record:
         run_id=str(uuid.UUID(int=n)),
     )
     return Record(id=lesson.id, vector=vector.tolist(), payload=payload_of(lesson))
-
-
-def space(n: int) -> str:
-    """Return the namespace of the n-th lesson."""
-    return f"space{n % SPACES}"
 
 
 async def measure(filled: Filled, rounds: int) -> dict[str, float]:
@@ -186,13 +160,6 @@ def timed(act: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-async def timed_async(act: Callable[[], Awaitable[Any]]) -> float:
-    """Return the seconds that an awaited call takes."""
-    started = time.perf_counter()
-    await act()
-    return time.perf_counter() - started
-
-
 def floor(filled: Filled, query: Vectors, *, filtered: bool) -> list[int]:
     """Return the rows of the `K` closest vectors, as cheaply as numpy can."""
     scores = filled.vectors @ query
@@ -225,7 +192,7 @@ async def baseline(filled: Filled, queries: Vectors) -> dict[str, float]:
 @contextmanager
 def peer(folder: Path) -> Iterator[Callable[[dict[str, Any]], float]]:
     """Start a process that searches over the socket; yield what has it search once, in seconds."""
-    words = [sys.executable, __file__, "--role", "peer", "--folder", str(folder)]
+    words = [sys.executable, str(ROLES), "peer", str(folder)]
     with subprocess.Popen(  # noqa: S603 - this program
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -242,62 +209,10 @@ def peer(folder: Path) -> Iterator[Callable[[dict[str, Any]], float]]:
         stdin.close()
 
 
-async def be_peer(folder: Path) -> None:
-    """Search as often as a line comes in; print the seconds."""
-    store = EdgeStore(folder)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        seconds = await timed_async(
-            lambda: store.search("experiences", asked["vector"], where=asked["where"], limit=K)  # noqa: B023
-        )
-        print(seconds, flush=True)
-    await store.close()
-
-
 def run_as(role: str, folder: Path) -> str:
     """Run this program in a process of its own; return what it prints."""
-    words = [sys.executable, __file__, "--role", role, "--folder", str(folder)]
+    words = [sys.executable, str(ROLES), role, str(folder)]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout  # noqa: S603 - this program
-
-
-async def be_fresh(folder: Path) -> None:
-    """Print what a process pays that opens the memory and recalls.
-
-    Seconds until the first answer; what the store adds to its memory, in MiB; for how long its event
-    loop was held up at most, the loading of the embedding model included.
-    """
-    store, query, before = EdgeStore(folder), drawn(1)[0].tolist(), resident_mb()
-    opened = await timed_async(lambda: store.search("experiences", query, limit=K))
-    for _ in range(RECALLS):
-        await store.search("experiences", query, limit=K)
-    grown = resident_mb() - before
-    memory = Memory(store, open_embedder("minilm"))
-    longest = 0.0
-
-    async def beat() -> None:
-        nonlocal longest
-        last = time.perf_counter()
-        while True:
-            await asyncio.sleep(BEAT_S)
-            longest, last = max(longest, time.perf_counter() - last - BEAT_S), time.perf_counter()
-
-    beating = asyncio.create_task(beat())
-    for n in range(RECALLS):
-        await memory.recall_lessons(
-            f"Count the days of {n}", scope="agent", k=K, namespace=space(n)
-        )
-    beating.cancel()
-    await memory.close()
-    print(json.dumps({"open_s": opened, "rss_mb": grown, "loop_block_ms": longest * 1e3}))
-
-
-def resident_mb() -> float:
-    """Return what this process holds in memory, in MiB, each page once.
-
-    The kernel's RSS counts a page as often as it is mapped, and the engine maps its vectors twice.
-    """
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def summary(measured: dict[int, dict[str, float]], largest: Filled) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import random
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,6 +23,7 @@ from .nodes.desk import Resources
 from .tasks import Task
 
 Arm = Literal["with", "without"]
+ARMS: Final[tuple[Arm, ...]] = ("with", "without")
 RESAMPLES: Final = 10_000
 COVERAGE: Final = 0.95
 """Of the interval."""
@@ -75,35 +76,41 @@ async def replay(
         ModelError: If the model cannot be used.
         SandboxUnavailable: If code cannot be run.
     """
-    trials: list[Trial] = []
     frozen = replace(context, evolve=False, approve="never", namespace=record.namespace)
     with tempfile.TemporaryDirectory(prefix="mem2evolve-replay-") as scratch:
-        arms = {
-            arm: await _copied(resources, Path(scratch) / arm, record, arm)
-            for arm in ("with", "without")
+        arms: dict[Arm, Resources] = {
+            arm: await _copied(resources, Path(scratch) / arm, record, arm) for arm in ARMS
         }
-        failed = 0
+
+        async def run(number: int, arm: Arm) -> Trial:
+            return await _run(arms[arm], record, tasks[number], number, arm, frozen)
+
         try:
-            for n in range(len(tasks) * repeats):
-                order = ("with", "without") if n % 2 == 0 else ("without", "with")
-                number = n % len(tasks)
-                try:
-                    pair = [
-                        await _run(arms[arm], record, tasks[number], number, arm, frozen)  # type: ignore[arg-type]
-                        for arm in order
-                    ]
-                except Mem2EvolveError as exc:
-                    failed += 1
-                    if not exc.transient or failed == IN_A_ROW:
-                        raise
-                    continue
-                failed = 0
-                trials += pair
-                for trial in pair:
-                    tell(trial)
+            return await _turns(run, len(tasks), repeats, tell)
         finally:
             for one in arms.values():
                 await one.memory.close()
+
+
+async def _turns(
+    run: Callable[[int, Arm], Awaitable[Trial]], tasks: int, repeats: int, tell: Tell
+) -> list[Trial]:
+    """Run each task in both arms; which comes first changes from turn to turn."""
+    trials: list[Trial] = []
+    failed = 0
+    for n in range(tasks * repeats):
+        order = ARMS if n % 2 == 0 else ARMS[::-1]
+        try:
+            pair = [await run(n % tasks, arm) for arm in order]
+        except Mem2EvolveError as exc:
+            failed += 1
+            if not exc.transient or failed == IN_A_ROW:
+                raise
+            continue
+        failed = 0
+        trials += pair
+        for trial in pair:
+            tell(trial)
     return trials
 
 
@@ -163,7 +170,7 @@ def report(trials: Sequence[Trial]) -> dict[str, Any]:
         "tokens": lambda trial: float(trial.tokens),
     }
     for name, measure in measures.items():
-        arms = {arm: _means(trials, numbers, arm, measure) for arm in ("with", "without")}
+        arms = {arm: _means(trials, numbers, arm, measure) for arm in ARMS}
         gains = [a - b for a, b in zip(arms["with"], arms["without"], strict=True)]
         found[name] = {
             **{

@@ -6,6 +6,7 @@ and each change is logged with its reason. Uses and wins are counted from `runs`
 
 import hashlib
 import json
+import re
 import uuid
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -14,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 NAMESPACE: Final = uuid.UUID("6f4c2f0a-5d0b-5c8e-9a55-6d656d326576")
 """Root of our UUIDv5 ids (the last bytes spell `mem2ev`)."""
+
+_VERSION: Final = re.compile(r"(.+)@v?(\d{1,6})")
 
 Kind = Literal["tool", "agent"]
 Status = Literal["candidate", "active", "superseded", "quarantined", "retired"]
@@ -253,3 +256,9 @@ def fit_id(need_card: str, asset_id: str) -> str:
 def card(name: str, sentence: str) -> str:
     """Return the one form in which assets and needs are embedded: "name: one sentence"."""
     return f"{name}: {' '.join(sentence.split())}"
+
+
+def named_version(wanted: str) -> tuple[str, int | None]:
+    """Return the name and the version that `NAME@v2` or `NAME@2` asks for; a bare name asks for none."""
+    match = _VERSION.fullmatch(wanted)
+    return (match[1], int(match[2])) if match else (wanted, None)

@@ -50,13 +50,14 @@ async def find(memory: "Memory", what: str, namespace: str | None) -> "AnyRecord
     Raises:
         NotFoundError: If there is none, or more than one.
     """
-    from ..memory.rows import COLLECTION  # noqa: PLC0415 - `--help` stays quick
+    from ..memory.records import named_version  # noqa: PLC0415 - `--help` stays quick
+    from ..memory.rows import COLLECTION  # noqa: PLC0415
 
-    name, _, version = what.partition("@v")
+    name, version = named_version(what)
     kinds: tuple[Kind, ...] = ("tool", "agent")
     for kind in kinds:
         versions = await memory.find_by_name(kind, name, namespace or "default")
-        named = [one for one in versions if not version or str(one.version) == version]
+        named = [one for one in versions if version in (None, one.version)]
         if named:
             return next((one for one in named if one.status == "active"), named[0])
     found: list[AnyRecord] = []

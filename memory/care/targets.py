@@ -1,12 +1,11 @@
 """What a person means by a name or the start of an id: a run, an asset or a lesson."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ...errors import InputError, NotFoundError
-from ..records import ExperienceRecord
+from ..records import ExperienceRecord, named_version
 from ..rows import Asset
 from .hygiene import kind_of, name_of
 from .snapshot import Snapshot
@@ -14,7 +13,6 @@ from .snapshot import Snapshot
 MIN_ID: Final = 4
 """Characters of an id that name something to be deleted."""
 DEFAULT: Final = "default"
-_VERSION: Final = re.compile(r"(.+)@v?(\d{1,6})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +71,7 @@ def _one(snapshot: Snapshot, key: str, what: str) -> Target:
 
 
 def _named(snapshot: Snapshot, wanted: str, namespace: str) -> list[Asset]:
-    match = _VERSION.fullmatch(wanted)
-    name, version = (match[1], int(match[2])) if match else (wanted, None)
+    name, version = named_version(wanted)
     return [
         one
         for one in snapshot.assets

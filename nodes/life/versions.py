@@ -6,7 +6,6 @@ Each change is written so that the same command, given again after it was killed
 
 import asyncio
 import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -20,13 +19,12 @@ from ...memory.projection import (
     sync,
     write_projection,
 )
-from ...memory.records import RECRUITABLE, Status, ToolRecord
+from ...memory.records import RECRUITABLE, Status, ToolRecord, named_version
 from ..desk import Resources
 
 Told = Literal["active", "quarantined", "retired"]
 """What a person may make of a version."""
 DEFAULT: Final = "default"
-_VERSION: Final = re.compile(r"(.+)@v?(\d{1,6})")
 _SHORT: Final = 8
 """Characters of an id that messages show."""
 
@@ -78,8 +76,7 @@ async def find_versions(
     Raises:
         NotFoundError: If there is none, or an id or a version fits several.
     """
-    match = _VERSION.fullmatch(wanted)
-    name, version = (match[1], int(match[2])) if match else (wanted, None)
+    name, version = named_version(wanted)
     named = await memory.find_by_name("tool", name, namespace or DEFAULT)
     if named and version is None:
         return named

@@ -1,24 +1,30 @@
 """The real command line, in a home of its own."""
 
+import asyncio
 import io
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pytest
 
 from mem2evolve import cli as command_line
+from mem2evolve.api import open_resources
+from mem2evolve.memory.projection import write_projection
+from mem2evolve.memory.records import ToolRecord
 
 from ..openai_server import OpenAIServer
 
 COMMAND = (sys.executable, "-m", "mem2evolve.cli")
 TASK = "What is three times 14?"
 PATIENCE_S = 40.0
+SHM = Path("/dev/shm")  # noqa: S108 - folders in it are made by `tempfile`
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
@@ -169,6 +175,38 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting is not allowed here")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder in memory where it can be: on a disk the many files of the store cost seconds."""
+    where = SHM if os.access(SHM, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=where, prefix="mem2evolve-") as made:
+        yield Path(made)
+
+
+Seed = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def seed(say: "Say") -> Seed:
+    """Put records into the home of the command line, and write the files of generated tools; return them."""
+
+    async def put(*records: Any) -> None:
+        resources = open_resources()
+        try:
+            await resources.memory.put(*records)
+        finally:
+            await resources.close()
+        for one in records:
+            if isinstance(one, ToolRecord) and one.origin == "generated":
+                write_projection(resources.settings.tools_dir, one)
+
+    def make(*records: Any) -> list[Any]:
+        asyncio.run(put(*records))
+        return list(records)
+
+    return make
 
 
 class _Left(BaseException):

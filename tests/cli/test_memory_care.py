@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -15,43 +12,20 @@ from mem2evolve.api import open_resources
 from mem2evolve.cli._checkpoints import Unfinished, list_unfinished, open_checkpoints
 from mem2evolve.cli.memory import _ask
 from mem2evolve.memory.care.snapshot import Snapshot, take_snapshot
-from mem2evolve.memory.projection import write_projection
-from mem2evolve.memory.records import ToolRecord
 from mem2evolve.settings import Settings
 
 from ..memory.made import expert, lesson, run, tool, went
 from ..openai_server import OpenAIServer
 from .brain import Brain
-from .conftest import TASK, Say
+from .conftest import TASK, Say, Seed
 
 OLD = "2026-01-01T00:00:00+00:00"
-SHM = Path("/dev/shm")  # noqa: S108 - folders in it are made by `tempfile`
-Seed = Callable[..., None]
 
 
 @pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory where it can be: on a disk the many files of the store cost seconds."""
-    where = SHM if os.access(SHM, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=where, prefix="mem2evolve-") as made:
-        yield Path(made)
-
-
-@pytest.fixture
-def seed(say: Say) -> Seed:
-    """Put records into the home of the command line, and write the files of tools."""
-
-    async def put(*records: Any) -> None:
-        resources = open_resources()
-        try:
-            await resources.memory.put(*records)
-        finally:
-            await resources.close()
-        for one in records:
-            if isinstance(one, ToolRecord) and one.origin == "generated":
-                write_projection(resources.settings.tools_dir, one)
-
-    return lambda *records: asyncio.run(put(*records))
+def tmp_path(in_memory: Path) -> Path:
+    """A quick place for homes."""
+    return in_memory
 
 
 def kept() -> Snapshot:

@@ -1,25 +1,20 @@
 """`mem2evolve tools`: versions, edits by hand, and a person's word, through the command line."""
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mem2evolve.api import open_resources
-from mem2evolve.memory.projection import write_projection
 from mem2evolve.memory.records import Case, StatusChange, ToolRecord
 
 from ..openai_server import OpenAIServer, reply_text
 from .brain import TOOL as FIRST
 from .brain import Brain
-from .conftest import TASK, Done, Say
+from .conftest import TASK, Done, Say, Seed
 
 NAME = "triple_number"
 CODE = '''\
@@ -36,8 +31,6 @@ def triple_number(n: int) -> int:
 '''
 BETTER = FIRST.replace("return 3 * n", "return n + n + n")
 FAULT = f"{NAME} must not multiply"
-SHM = Path("/dev/shm")  # noqa: S108 - folders in it are made by `tempfile`
-Seed = Callable[..., list[ToolRecord]]
 
 
 def record(**changed: Any) -> ToolRecord:
@@ -70,31 +63,9 @@ def went(status: str, reason: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory where it can be: on a disk the many files of the store cost seconds."""
-    where = SHM if os.access(SHM, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=where, prefix="mem2evolve-") as made:
-        yield Path(made)
-
-
-@pytest.fixture
-def seed(say: Say) -> Seed:
-    """Put records into the home of the command line, and write their files."""
-
-    async def put(*records: ToolRecord) -> None:
-        resources = open_resources()
-        try:
-            await resources.memory.put(*records)
-        finally:
-            await resources.close()
-        for one in records:
-            write_projection(resources.settings.tools_dir, one)
-
-    def make(*records: ToolRecord) -> list[ToolRecord]:
-        asyncio.run(put(*records))
-        return list(records)
-
-    return make
+def tmp_path(in_memory: Path) -> Path:
+    """A quick place for homes."""
+    return in_memory
 
 
 @pytest.fixture
