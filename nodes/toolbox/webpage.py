@@ -87,16 +87,7 @@ async def read_webpage(
     if not text.strip():
         raise ToolFailure(TOOL, f"{page.url!r:.200} has no readable text; scripts may fill it in.")
     piece = cut_page(text[start : start + PAGE_CHARS + 1], start=start, limit=PAGE_CHARS)
-    notes = []
-    if start >= len(text):
-        notes.append(f"The text has only {len(text)} characters.")
-    if piece.next_start is not None:
-        notes.append(
-            f"Cut: characters {start} to {piece.next_start} of {len(text)}. To read on, call "
-            f"read_webpage again with start={piece.next_start}."
-        )
-    if not page.whole:
-        notes.append(f"The page is larger than {MAX_BYTES >> 20} MB; the rest was not read.")
+    notes = _missing(start, piece.next_start, len(text), whole=page.whole)
     found: dict[str, JsonValue] = {
         "url": page.url,
         "title": title,
@@ -105,6 +96,21 @@ async def read_webpage(
         "next_start": piece.next_start,
     }
     return found | {"note": " ".join(notes)} if notes else found
+
+
+def _missing(start: int, next_start: int | None, length: int, *, whole: bool) -> list[str]:
+    """Say what of a page is not in the part that is returned."""
+    notes = []
+    if start >= length:
+        notes.append(f"The text has only {length} characters.")
+    if next_start is not None:
+        notes.append(
+            f"Cut: characters {start} to {next_start} of {length}. To read on, call "
+            f"read_webpage again with start={next_start}."
+        )
+    if not whole:
+        notes.append(f"The page is larger than {MAX_BYTES >> 20} MB; the rest was not read.")
+    return notes
 
 
 async def _fetch(url: str, check: AddressCheck) -> _Fetched:

@@ -36,6 +36,7 @@ def test_a_tool_saves_what_making_it_costs(
     assert found["accuracy"] == {"with": 0.5, "without": 0.5, "gain": 0.0, "interval": [0.0, 0.0]}
     assert found["tokens"]["gain"] < 0
     assert "task 2 of 2, with: wrong: 42, used" in done.err
+    assert "without: right, used" not in done.err  # though the one that is made there is the same
     assert say("tools", "list", "--all", "--json", ok=True).out == before
     assert len(json.loads(say("runs", "list", "--json", ok=True).out)) == 1
 

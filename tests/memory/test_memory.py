@@ -300,3 +300,12 @@ async def test_it_never_blocks_the_event_loop(tmp_path: Path) -> None:
         await memory.set_status("tool", record.id, "active", "kept")
         await memory.list("tool", {"status": "active"})
         await memory.close()
+
+
+async def test_a_fit_that_came_with_a_bundle_is_not_believed(memory: Memory) -> None:
+    """Only what a run here confirmed is not asked again."""
+    pairs = ("pair-of-ours", "pair-of-a-stranger")
+    ours = run(confirmed=pairs[:1])
+    await memory.put(ours, run(confirmed=pairs[1:], origin="imported"))
+
+    assert await memory.confirmed(pairs) == {pairs[0]: ours.id}
